@@ -6,9 +6,21 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use handfast::{Builder, Runtime};
 use serde_json::Value;
+
+/// Waits up to a minute for the state of another program, which sends no event. Tests never judge the
+/// time itself. The pause between two looks leaves the processors to that program.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what} never came about");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
 
 /// A workspace, a state folder and a home, removed when the value is dropped.
 pub(crate) struct Fixture {

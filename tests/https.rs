@@ -6,8 +6,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -90,7 +91,7 @@ fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::i
         lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
     };
     let first = head.lines().next().unwrap_or_default().to_owned();
-    asked.lock().unwrap().push(first.clone());
+    asked.lock().push(first.clone());
     if header("expect").is_some() {
         stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
@@ -104,7 +105,7 @@ fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::i
             read_more(stream, &mut body)?;
         }
     }
-    received.lock().unwrap().extend_from_slice(&[head.as_bytes(), &body].concat());
+    received.lock().extend_from_slice(&[head.as_bytes(), &body].concat());
     let mut words = first.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 fn values(fixture: &Fixture) -> Value {
     fixture.data("db_query", json!({"sql": "SELECT v FROM n"}))["rows"].take()

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 /// Maps every path below a folder to its mode (which includes its kind) and its content.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {

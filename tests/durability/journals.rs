@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 /// Length of the hash at the end of every journal.
 const HASH_BYTES: usize = blake3::OUT_LEN;

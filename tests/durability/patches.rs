@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::eventually;
-use crate::harness::Fixture;
+use crate::harness::{Fixture, eventually};
 
 /// Number of files: enough that a kill falls into the middle of the patch.
 const FILES: usize = 600;

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
+use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Store as _};
+use store_sqlite::SqliteStore;
 
-use crate::every_point::stride;
+use crate::durability::every_point::stride;
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 /// Number of old checkpoints. Pruning leaves the newest hundred of a workspace.
 const OLD: usize = 104;
@@ -51,7 +52,7 @@ fn is_due_again(fixture: &Fixture) {
 fn prepared() -> Fixture {
     let fixture = Fixture::with_files(&[("a", "old\n")]);
     fixture.data("file_list", json!({"path": "."}));
-    let store = Store::open(&fixture.state()).unwrap();
+    let store = SqliteStore::open(&fixture.state()).unwrap();
     let saver = store.blobs().saver().unwrap();
     let hashes: Vec<_> = (0..OLD).map(|number| saver.save(&mut &content(number)[..]).unwrap()).collect();
     saver.finish().unwrap();
@@ -73,7 +74,7 @@ fn prepared() -> Fixture {
         };
         let entry =
             CheckpointEntry { path: "f".into(), before: Some(vec![0]), after: None, content: Some(hash) };
-        store.checkpoints().add(&checkpoint, &[entry]).unwrap();
+        store.checkpoints().add(&checkpoint, &mut std::iter::once(entry), &[]).unwrap();
     }
     store.close().unwrap();
     for path in saved_files(&fixture) {
@@ -98,7 +99,7 @@ fn finish(fixture: &Fixture, expected: usize) {
 
 /// Checks that the remaining checkpoints are whole. Returns the number of old checkpoints.
 fn check(fixture: &Fixture, at: &str) -> usize {
-    let store = Store::open(&fixture.state()).unwrap();
+    let store = SqliteStore::open(&fixture.state()).unwrap();
     let mut there = 0;
     for number in 0..OLD {
         let entries = store.checkpoints().entries(&id(number)).unwrap();

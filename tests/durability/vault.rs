@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::every_point::stride;
+use crate::durability::every_point::stride;
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 const VALUE: &str = "value-of-the-vault-0123456789";
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::functional::screen::Terminal;
 use crate::harness::Fixture;
-use crate::screen::Terminal;
 
 /// Makes a question that waits for an answer, and returns its id.
 fn waiting(fixture: &Fixture) -> String {
@@ -32,7 +32,7 @@ fn show_says_all_that_there_is_to_know_before_an_answer() {
     let id = waiting(&fixture);
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     insta::assert_snapshot!(words(&fixture, &shown), @r"
-    file_write (moderate)  caller gone
+    file_write (moderate)  call ended
     in WORKSPACE, asked THEN by session ID
 
       write docs/a.txt
@@ -44,7 +44,7 @@ fn show_says_all_that_there_is_to_know_before_an_answer() {
         @@ -0,0 +1 @@
         +one
 
-    its caller is gone; after an approval, the same call passes once when it is made again
+    its call has ended; after an approval, the same call passes once when it is made again
     the approval can be for
       once: this call only
       project, for 30 days: `file_write` again with exactly these effects, as long as the programs and scripts do not change, in this workspace: write docs/a.txt

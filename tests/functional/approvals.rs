@@ -116,6 +116,31 @@ fn an_approval_is_void_when_the_script_is_another_by_then() {
 }
 
 #[test]
+fn an_approval_is_bound_to_code_however_the_line_names_it() {
+    for (line, file) in [
+        ("sh < build.sh", "build.sh"),
+        ("cat build.sh | sh", "build.sh"),
+        ("cd deep && sh build.sh", "deep/build.sh"),
+        ("python3 -m tasks", "tasks.py"),
+        ("python3 package/", "package/__main__.py"),
+        ("node package/", "package/index.js"),
+        ("sed -f edit.sed build.sh", "edit.sed"),
+        ("make -C deep", "deep/Makefile"),
+    ] {
+        let fixture = Fixture::with_files(&[("build.sh", ""), ("deep/x", ""), ("package/x", "")]).asking();
+        fixture.write(file, "# as approved\n");
+        let run = json!({ "command": line });
+        let id = asked(&fixture, "shell_execute", &run);
+        works(&fixture.run(&["approvals", "approve", &id]));
+        fixture.write(file, "# another\n");
+        let result = call(&fixture, "shell_execute", &run);
+        assert_eq!(result["error"]["code"], "EPERMISSION", "{line}: {result:#}");
+        assert!(result["error"]["message"].as_str().unwrap().contains(file), "{line}: {result:#}");
+        assert_eq!(state(&fixture, &id), "expired", "{line}");
+    }
+}
+
+#[test]
 fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_else() {
     let fixture = Fixture::new().asking();
     let outside = fixture.outside().join("data");
@@ -330,9 +355,9 @@ fn a_question_whose_caller_is_gone_is_said_to_be_one() {
     let fixture = Fixture::new().asking();
     let id = asked(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
-    assert!(shown.contains("caller gone") && shown.contains("when it is made again"), "{shown}");
+    assert!(shown.contains("call ended") && shown.contains("when it is made again"), "{shown}");
     let listed = fixture.run(&["approvals", "list"]).stdout;
-    assert!(listed.contains("caller gone"), "{listed}");
+    assert!(listed.contains("call ended"), "{listed}");
     let listed = fixture.run(&["approvals", "list", "--json"]).json();
     assert_eq!((&listed[0]["state"], &listed[0]["caller_waits"]), (&json!("waiting"), &json!(false)));
     let approved = fixture.run(&["approvals", "approve", &id]);

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
+use crate::functional::undo::tree;
 use crate::harness::Fixture;
 use crate::http::Up;
-use crate::undo::tree;
 
 fn update(path: &str, hunks: &str) -> String {
     format!("--- a/{path}\n+++ b/{path}\n{hunks}")

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, Run, unread};
+use crate::harness::{Fixture, Run, eventually, unread};
 
 /// Runs a command that no rule asks about, with nobody to approve its changes.
 fn execute(fixture: &Fixture, arguments: Value) -> Value {
@@ -104,11 +103,7 @@ fn what_others_change_meanwhile_keeps_all_of_a_commands_changes_out_until_somebo
             let calls = fs::read_dir(&changes).into_iter().flatten().flatten();
             calls.map(|call| call.path()).any(|call| call.join("upper/seen").exists())
         };
-        let since = Instant::now();
-        while !begun() {
-            assert!(since.elapsed() < Duration::from_secs(30), "the command never began");
-            std::thread::yield_now();
-        }
+        eventually("the command", begun);
         fs::write(workspace.join("a"), "theirs\n").unwrap();
         fs::write(workspace.join("signs/go"), "").unwrap();
     });

@@ -232,7 +232,7 @@ fn a_change_of_the_schema_of_a_large_database_is_saved_in_pieces_and_undone_exac
     assert_eq!(rows(&fixture, all), before);
     let columns = fixture.data("db_schema", json!({}))["tables"][0]["columns"].as_array().unwrap().len();
     assert_eq!(columns, 2);
-    let aside = store::spool(&fixture.state());
+    let aside = store_sqlite::spool(&fixture.state());
     assert_eq!(std::fs::read_dir(aside).unwrap().count(), 0, "no copy is left");
     // Damaged pieces on the disk are reported, and nothing changes.
     let folders = std::fs::read_dir(fixture.state().join("blobs")).unwrap();

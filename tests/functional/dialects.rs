@@ -10,14 +10,14 @@ mod sluagh;
 
 use std::collections::BTreeMap;
 
+use crate::fakes::gmail::Gmail;
+use crate::fakes::linear::Linear;
 use serde_json::{Value, json};
-use testkit::gmail::Gmail;
-use testkit::linear::Linear;
 use testkit::web::Reply;
 
-use crate::gmail::logged_in;
+use crate::functional::gmail::logged_in;
+use crate::functional::linear::with_key;
 use crate::harness::{Fixture, Run};
-use crate::linear::with_key;
 use crate::server::Server;
 
 /// A contract of one tool: its level and its rows, in order.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::functional::undo::tree;
 use crate::harness::Fixture;
-use crate::undo::tree;
 
 fn filled() -> Fixture {
     Fixture::with_files(&[

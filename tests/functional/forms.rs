@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::functional::screen::Terminal;
 use crate::harness::Fixture;
-use crate::screen::Terminal;
 use crate::server::Server;
 use crate::shown::error_of;
 

@@ -7,10 +7,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 
+use crate::fakes::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use testkit::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail};
 
 use crate::harness::{Fixture, Run};
 

@@ -1,12 +1,12 @@
 //! Gmail through the doors that agents use: MCP over stdio and over HTTP, and calls over HTTP.
 
+use crate::fakes::gmail::Gmail;
 use serde_json::{Value, json};
-use testkit::gmail::Gmail;
 
-use crate::gmail::{listed, logged_in};
+use crate::functional::gmail::{listed, logged_in};
+use crate::functional::mcp_over_http;
 use crate::harness::Fixture;
 use crate::http::Up;
-use crate::mcp_over_http;
 use crate::server::Server;
 
 fn send() -> Value {

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::functional::undo::{checkpoint, tree, undo};
 use crate::harness::{Fixture, unread};
 use crate::server::Server;
-use crate::undo::{checkpoint, tree, undo};
 
 const SECRET: &str = "s3cr3t-text";
 

@@ -138,24 +138,29 @@ fn a_tool_of_the_program_is_tried_undone_and_its_failure_says_that_it_has_change
     assert_eq!(refused["error"]["effect"], "none", "nothing was written: {refused}");
 }
 
+/// A tool whose name no provider takes.
+struct Misnamed;
+impl Tool for Misnamed {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec::reading("note write", "Has a name that no provider takes.");
+    fn plan(&self, _: &Args, _: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Vec::new()))
+    }
+    async fn run(&self, _: &Context, args: Args) -> Result<Output, ToolError> {
+        Ok(Output { path: args.path })
+    }
+}
+
 #[test]
 fn errors_of_the_builder_are_in_the_words_of_a_program() {
     let fixture = Fixture::new();
     let error = fixture.builder().workspace("/").build().err().unwrap().to_string();
     assert!(error.contains("Builder::workspace") && !error.contains("--"), "{error}");
 
-    struct Misnamed;
-    impl Tool for Misnamed {
-        type Args = Args;
-        type Output = Output;
-        const SPEC: Spec = Spec::reading("note write", "Has a name that no provider takes.");
-        fn plan(&self, _: &Args, _: &Place) -> Result<Plan, ToolError> {
-            Ok(Plan::of(Vec::new()))
-        }
-        async fn run(&self, _: &Context, args: Args) -> Result<Output, ToolError> {
-            Ok(Output { path: args.path })
-        }
-    }
     let error = fixture.builder().tool(Misnamed).build().err().unwrap().to_string();
     assert!(error.contains("`note write`"), "{error}");
+
+    let error = fixture.builder().tool(NoteWrite).tool(NoteWrite).build().err().unwrap().to_string();
+    assert!(error.contains("note_write"), "{error}");
 }

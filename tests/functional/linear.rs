@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use crate::fakes::linear::{KEY, Linear};
 use serde_json::{Value, json};
-use testkit::linear::{KEY, Linear};
 
 use crate::harness::Fixture;
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::functional::mcp_over_http::{modern_of, post};
 use crate::harness::Fixture;
 use crate::http::Up;
-use crate::mcp_over_http::{modern_of, post};
 use crate::server::Server;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];

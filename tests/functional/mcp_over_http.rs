@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
+use crate::functional::conformance;
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
 use crate::shown::data_of;
@@ -84,9 +85,10 @@ fn every_revision_with_sessions_lists_and_calls() {
 /// Listens for messages that belong to no request, line by line, until the server ends the stream.
 fn hear(up: &Up, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
     let mut stream = up.connect();
-    let (address, headers) = (up.address, headers.join("\r\n"));
-    let head =
-        format!("GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n{headers}\r\n\r\n");
+    let (address, token, headers) = (up.address, bearer(&up.agent), headers.join("\r\n"));
+    let head = format!(
+        "GET /mcp HTTP/1.1\r\nhost: {address}\r\n{token}\r\naccept: text/event-stream\r\n{headers}\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().contains(" 200 "));
@@ -106,8 +108,7 @@ fn heard(lines: &mut impl Iterator<Item = String>) -> (String, Value) {
 
 #[test]
 fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
-    let fixture = Fixture::new();
-    let up = Up::with(&fixture, &[], &["--conformance"]);
+    let up = conformance::server(Some("the token of the agents"));
     let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
     let mut streams = [&session, &session, &other].map(|session| hear(&up, &[session]));
     // A session's later stream receives its messages, and the earlier stream has ended.
@@ -138,7 +139,7 @@ fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
     let refused = up.request(
         "GET",
         "/mcp",
-        &[&other, "accept: text/event-stream", &format!("last-event-id: {third}")],
+        &[&bearer(&up.agent), &other, "accept: text/event-stream", &format!("last-event-id: {third}")],
         b"",
     );
     assert_eq!(refused.status, 400, "of another session: {refused:?}");
@@ -417,7 +418,7 @@ fn an_id_over_http_comes_back_as_it_was_written() {
     let token = bearer(&up.agent);
     let headers =
         [&*token, "content-type: application/json", "accept: application/json, text/event-stream", &session];
-    for id in crate::mcp::IDS {
+    for id in crate::functional::mcp::IDS {
         for (session, method) in [(true, "ping"), (true, "nothing/such"), (false, "ping")] {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
             let headers = if session { &headers[..] } else { &headers[..3] };

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
 
+use crate::functional::knowledge::by_subject;
 use crate::harness::Fixture;
-use crate::knowledge::by_subject;
 
 fn remember(fixture: &Fixture, arguments: Value) -> Value {
     let result = fixture.call("memory", arguments.clone());

@@ -50,11 +50,11 @@ fn check(fixture: &Fixture, said: &str) {
         seen["asked"],
         json!([
             "write b.txt? Asked because in mode smart_auto, calls of level moderate are asked about",
-            "run in .: touch c.txt; echo in a task? Asked because in mode smart_auto, calls of level destructive are asked about",
+            "run in .: touch c.txt; echo at once? Asked because in mode smart_auto, calls of level destructive are asked about",
         ])
     );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
-    assert_eq!((&seen["task"], &seen["printed"]), (&json!(["taskCreated", "result"]), &json!("in a task")));
+    assert_eq!(seen["printed"], "at once");
     assert_eq!((&seen["updated"], &seen["reviewed"]), (&json!("handfast://checkpoints"), &json!(true)));
 }
 

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::functional::screen::Terminal;
 use crate::harness::{Fixture, unread};
 use crate::http::Up;
-use crate::screen::Terminal;
 use crate::server::Server;
 
 /// A call that is asked about, and changes `two` in `a.txt` into `2`.

@@ -1,4 +1,4 @@
-//! Programs that a project has installed for itself: `.venv/bin` and `node_modules/.bin`.
+//! Programs that a project has installed for itself: `.venv/bin`, `venv/bin` and `node_modules/.bin`.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -30,16 +30,18 @@ fn unasked(fixture: &Fixture, command: &str, folder: &str) -> Value {
 fn they_are_found_from_each_folder_of_the_project_and_a_rule_for_their_name_applies() {
     let fixture = Fixture::with_files(&[("packages/a/x", ""), ("node_modules/lint/run.sh", "")]);
     program(&fixture, ".venv/bin/pytest", "#!/bin/sh\necho root\n");
+    program(&fixture, "packages/venv/bin/ruff", "#!/bin/sh\necho checked\n");
     program(&fixture, "packages/a/.venv/bin/pytest", "#!/bin/sh\necho near\n");
     program(&fixture, "node_modules/lint/run.sh", "#!/bin/sh\necho linted\n");
     std::fs::create_dir(fixture.workspace().join("node_modules/.bin")).unwrap();
     symlink(Path::new("../lint/run.sh"), fixture.workspace().join("node_modules/.bin/lint")).unwrap();
-    configured(&fixture, "    allowed_exec_command: [pytest, lint]\n");
+    configured(&fixture, "    allowed_exec_command: [pytest, lint, ruff check]\n");
     for (command, folder, expected) in [
         ("pytest -q", ".", "root\n"),
         ("pytest -q", "packages", "root\n"),
         ("pytest -q", "packages/a", "near\n"),
         ("lint", "packages/a", "linted\n"),
+        ("ruff check .", "packages/a", "checked\n"),
         ("pytest && lint", ".", "root\nlinted\n"),
     ] {
         let answer = unasked(&fixture, command, folder);
@@ -55,7 +57,7 @@ fn they_are_found_from_each_folder_of_the_project_and_a_rule_for_their_name_appl
 #[test]
 fn none_of_them_takes_the_place_of_a_program_of_the_machine_or_passes_for_a_reader() {
     let fixture = Fixture::with_files(&[("a.txt", "a\n")]);
-    for folder in [".venv/bin", "node_modules/.bin"] {
+    for folder in [".venv/bin", "venv/bin", "node_modules/.bin"] {
         for name in ["ls", "cat", "git", "sh", "less", "tac2", "env"] {
             program(&fixture, &format!("{folder}/{name}"), "#!/bin/sh\necho planted > planted\n");
         }

@@ -5,9 +5,10 @@ use std::io::{BufRead, Read, Write};
 use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
@@ -61,7 +62,7 @@ impl Terminal {
             let mut bytes = [0; 4096];
             // Reading fails when the last process on the terminal has ended.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
-                into.0.lock().unwrap().process(&bytes[..read]);
+                into.0.lock().process(&bytes[..read]);
                 into.1.notify_all();
             }
         });
@@ -81,16 +82,15 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let (seen, changed) = &*self.seen;
-        let (seen, ended) = changed
-            .wait_timeout_while(seen.lock().unwrap(), PATIENCE, |seen| !is_so(&seen.screen().contents()))
-            .unwrap();
+        let mut seen = seen.lock();
+        let ended = changed.wait_while_for(&mut seen, |seen| !is_so(&seen.screen().contents()), PATIENCE);
         let shown = seen.screen().contents();
         assert!(!ended.timed_out(), "never came: {what}\n{shown}");
         shown
     }
 
     fn resize(&self, size: (u16, u16)) {
-        self.seen.0.lock().unwrap().screen_mut().set_size(some(size.0), some(size.1));
+        self.seen.0.lock().screen_mut().set_size(some(size.0), some(size.1));
         resize(&self.keys, size);
     }
 
@@ -268,7 +268,7 @@ fn the_screen_follows_the_size_of_its_terminal_and_leaves_it_as_it_was() {
     screen.press("j");
     screen.shows("2 of 2");
     {
-        let seen = screen.seen.0.lock().unwrap();
+        let seen = screen.seen.0.lock();
         let seen = seen.screen();
         assert!(seen.alternate_screen());
         let colours = (0..10).flat_map(|row| (0..40).filter_map(move |column| seen.cell(row, column)));
@@ -279,7 +279,7 @@ fn the_screen_follows_the_size_of_its_terminal_and_leaves_it_as_it_was() {
     assert_eq!(screen.ends(), 0);
     let (seen, changed) = &*seen;
     let restored = |seen: &mut vt100::Parser| seen.screen().alternate_screen() || seen.screen().hide_cursor();
-    let (_seen, ended) = changed.wait_timeout_while(seen.lock().unwrap(), PATIENCE, restored).unwrap();
+    let ended = changed.wait_while_for(&mut seen.lock(), restored, PATIENCE);
     assert!(!ended.timed_out(), "the terminal is not as it was");
 }
 

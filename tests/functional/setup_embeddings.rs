@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use testkit::web::{Reply, Server};
 
-use crate::harness::{Fixture, repository};
+use crate::harness::{Fixture, eventually, repository};
 
 /// Returns the folder of the model's files, which `cargo xtask test` has fetched.
 fn model() -> PathBuf {
@@ -98,17 +98,11 @@ const MOMENTS: [Moment; 5] = [
 fn at(moment: Moment, fixture: &Fixture, mut command: Command) -> Child {
     let new = fixture.state().join("models/new");
     let mut child = command.spawn().unwrap();
-    while !moment.1(&new) {
-        assert!(
-            child.try_wait().unwrap().is_none() || whole(fixture).exists(),
-            "it ended before this: {}",
-            moment.0
-        );
-        if whole(fixture).exists() {
-            break;
-        }
-        std::thread::yield_now();
-    }
+    eventually(moment.0, || {
+        let is_whole = whole(fixture).exists();
+        assert!(is_whole || child.try_wait().unwrap().is_none(), "it ended before this: {}", moment.0);
+        is_whole || moment.1(&new)
+    });
     child
 }
 
@@ -148,9 +142,7 @@ fn a_setup_that_is_killed_at_any_point_leaves_nothing_half_there_and_the_next_on
     };
     let mut child = from().spawn().unwrap();
     let new = fixture.state().join("models/new");
-    while !new.exists() && child.try_wait().unwrap().is_none() {
-        std::thread::yield_now();
-    }
+    eventually("the new model", || new.exists() || child.try_wait().unwrap().is_some());
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(mode(&fixture), "hybrid", "the old one stays until the new one is whole");
@@ -215,10 +207,10 @@ fn a_download_that_stops_half_way_can_be_stopped_and_one_that_breaks_off_is_told
         command
     };
     let mut child = command().spawn().unwrap();
-    while !server.seen().iter().any(|request| request.path.contains(WHEEL)) {
-        assert!(child.try_wait().unwrap().is_none(), "{}", ended(child).1);
-        std::thread::yield_now();
-    }
+    eventually("the download", || {
+        assert!(child.try_wait().unwrap().is_none(), "the setup has ended early");
+        server.seen().iter().any(|request| request.path.contains(WHEEL))
+    });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let (code, said) = ended(child);
     assert_eq!(code, Some(130), "{said}");

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use serde_json::json;
 
+use crate::functional::undo::{checkpoint, execute, tree, undo};
 use crate::harness::Fixture;
-use crate::undo::{checkpoint, execute, tree, undo};
 
 #[test]
 fn the_users_git_status_makes_no_checkpoint_and_stands_against_no_undoing() {

@@ -181,23 +181,36 @@ fn a_polite_kill_lets_a_call_end_and_takes_no_further() {
     assert_eq!(rows.as_array().unwrap().last().unwrap()["outcome"], "ECANCELLED");
 }
 
+/// Returns the `curl` line that `handfast up` prints with these options.
+fn printed_request(fixture: &Fixture, options: &[&str]) -> String {
+    let mut command = fixture.command();
+    command.args(options).args(["up", "--listen", "127.0.0.1:0"]);
+    let mut child =
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let curl = lines.find_map(|line| line.ok().filter(|line| line.contains("curl "))).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    curl
+}
+
 #[test]
 fn the_call_that_is_printed_exists_in_the_dialect() {
     for dialect in ["handfast", "elophanto", "sluagh", "msc", "sage", "csp1"] {
         let fixture = Fixture::new();
-        let mut command = fixture.command();
-        command.args(["--dialect", dialect, "up", "--listen", "127.0.0.1:0"]);
-        let mut child =
-            command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-        let curl = lines.find_map(|line| line.ok().filter(|line| line.contains("/v1/call"))).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let curl = printed_request(&fixture, &["--dialect", dialect]);
         let body = curl.split("-d '").nth(1).unwrap().trim_end_matches('\'');
         let call: serde_json::Value = serde_json::from_str(body).unwrap();
         let arguments = call["arguments"].to_string();
         let tool = call["tool"].as_str().unwrap();
         let answer = fixture.run(&["--dialect", dialect, "call", "--yes", tool, &arguments]).json();
         assert_eq!(answer["ok"], true, "{dialect}: {curl}: {answer:#}");
+        // A server that only reads may lack the tool of that call.
+        let read_only = ["--read-only", "--dialect", dialect];
+        let curl = printed_request(&fixture, &read_only);
+        let tools = fixture.run(&[&read_only[..], &["tools", "--json"]].concat()).json();
+        let is_served = tools.as_array().unwrap().iter().any(|served| served["name"] == tool);
+        let expected = if is_served { "/v1/call" } else { "/v1/tools" };
+        assert!(curl.contains(expected), "{dialect}: {curl}");
     }
 }

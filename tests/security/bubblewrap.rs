@@ -14,9 +14,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
-use crate::harness::{Fixture, copy_program, repository, unread};
-use crate::reading;
+use crate::harness::{Fixture, copy_program, eventually, repository, unread};
+use crate::security::reading;
+use crate::server::Server;
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
@@ -298,16 +298,14 @@ fn nothing_outlives_a_command_or_handfast() {
         let mut call = host.handfast();
         call.args(["call", "--yes", "shell_execute", &arguments.to_string()]).stdout(Stdio::null());
         let mut call = call.spawn().unwrap();
-        while !host.fixture.workspace().join("begun").exists() {
+        eventually("the command", || {
             assert!(call.try_wait().unwrap().is_none(), "the call has ended early");
-            std::thread::yield_now();
-        }
+            host.fixture.workspace().join("begun").exists()
+        });
         assert!(is_held(&lock), "the control: it runs");
         call.kill().unwrap();
         call.wait().unwrap();
-        while is_held(&lock) {
-            std::thread::yield_now();
-        }
+        eventually("the end of the command", || !is_held(&lock));
     });
 }
 

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use crate::client::Server;
 use crate::harness::{Fixture, unread};
+use crate::server::Server;
 
 const FOLDER: &str = ".handfast";
 

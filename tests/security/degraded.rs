@@ -2,6 +2,7 @@
 //! The host is an outer user namespace without further ones. Every refusal has its control there, without
 //! Handfast.
 
+mod chosen;
 mod closed;
 mod reading;
 mod way_out;
@@ -16,8 +17,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
-use crate::harness::{Fixture, copy_program, program, repository, unread};
+use crate::harness::{Fixture, copy_program, eventually, program, repository, unread};
+use crate::server::Server;
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: &str = "65534";
@@ -391,16 +392,14 @@ fn a_cell_without_namespaces_ends_with_the_program_that_started_it() {
         .spawn()
         .unwrap();
     let begun = own.fixture.workspace().join("begun");
-    while !begun.exists() {
+    eventually("the command", || {
         assert!(call.try_wait().unwrap().is_none(), "the call has ended early");
-        std::thread::yield_now();
-    }
+        begun.exists()
+    });
     assert!(is_held(&own.fixture.workspace().join("lock")), "the control: it runs");
     call.kill().unwrap();
     call.wait().unwrap();
-    while is_held(&own.fixture.workspace().join("lock")) {
-        std::thread::yield_now();
-    }
+    eventually("the end of the command", || !is_held(&own.fixture.workspace().join("lock")));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 
-use crate::client::Server;
-use crate::harness::{Fixture, unread};
-use crate::ordinary_user::Ordinary;
+use crate::harness::{Fixture, eventually, unread};
+use crate::security::ordinary_user::Ordinary;
+use crate::server::Server;
 
 const SECRET: &str = "s3cr3t-text";
 
@@ -260,16 +260,11 @@ fn case_is_no_way_around_a_rule_where_the_profile_ignores_it() {
 
 /// Waits until a process of the host has this argument.
 fn wait_for_process_with(argument: &str) {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < std::time::Duration::from_mins(1) {
+    eventually(argument, || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let mut lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-        if lines.any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())) {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("no process has {argument}");
+        lines.any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
+    });
 }
 
 /// Returns the audit row of a call, which names what the sandbox enforced.

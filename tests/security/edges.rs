@@ -6,10 +6,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::Fixture;
 use crate::http::{Up, bearer};
-use crate::secrets::{everything_below, leaked};
+use crate::security::secrets::{everything_below, leaked};
+use crate::server::Server;
 use crate::specialist::{Specialist, request};
 
 /// A secret with characters that JSON, shells and URLs escape.

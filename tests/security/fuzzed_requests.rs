@@ -12,9 +12,9 @@ use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
+use crate::server::Server;
 
 /// Content of files that no response may contain.
 const CANARY: &str = "canary-5f1c07";

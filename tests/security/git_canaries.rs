@@ -14,8 +14,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::{Fixture, unread};
+use crate::server::Server;
 use crate::shown::data_of;
 
 use Step::{Files, Line};

@@ -4,9 +4,9 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::json;
 
-use crate::degraded::Refusing;
 use crate::harness::Fixture;
-use crate::ordinary_user::Ordinary;
+use crate::security::degraded::Refusing;
+use crate::security::ordinary_user::Ordinary;
 
 fn output(fixture: &Fixture, line: &str) -> String {
     let data = fixture.data("shell_execute", json!({"command": line}));

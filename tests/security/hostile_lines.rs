@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use crate::client::Server;
 use crate::harness::Fixture;
+use crate::server::Server;
 
 /// Lines that each have their own target.
 const AIMED: &str = include_str!("hostile_effects.txt");

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
-use crate::ordinary_user::Ordinary;
+use crate::security::ordinary_user::Ordinary;
 
 /// Returns the configuration of a workspace with these limits. An untrusted workspace may lower limits.
 fn limits(lines: &str) -> String {

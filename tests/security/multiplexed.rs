@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Fixture;
 use crate::https::certified;
-use crate::placeholders::{OWN, SECRET, backwards, configure, trusting};
+use crate::security::placeholders::{OWN, SECRET, backwards, configure, trusting};
 
 /// Node's own server, which speaks only HTTP/2. The server stores each request, and returns it in a
 /// header, byte for byte, and in a trailer.

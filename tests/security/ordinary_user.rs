@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::{Fixture, copy_program, unread};
+use crate::server::Server;
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::{Fixture, unread};
-use crate::ordinary_user::Ordinary;
+use crate::security::ordinary_user::Ordinary;
+use crate::server::Server;
 
 const POLICY: &str = "mode: full_auto\n";
 

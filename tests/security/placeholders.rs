@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::Fixture;
 use crate::https::Https;
-use crate::secrets::{everything_below, leaked};
+use crate::security::secrets::{everything_below, leaked};
+use crate::server::Server;
 
 pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
 
@@ -79,12 +79,12 @@ impl World {
 
     /// Returns true if the server has received the secret in clear text.
     fn was_sent(&self) -> bool {
-        let received = std::mem::take(&mut *self.https.received.lock().unwrap());
+        let received = std::mem::take(&mut *self.https.received.lock());
         received.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
     }
 
     fn has_received(&self, text: &str) -> bool {
-        String::from_utf8_lossy(&self.https.received.lock().unwrap()).contains(text)
+        String::from_utf8_lossy(&self.https.received.lock()).contains(text)
     }
 }
 
@@ -221,7 +221,7 @@ fn real_programs_trust_the_authority_of_their_session() {
             Some("content"),
             "{line}: {result:#}"
         );
-        let received = String::from_utf8_lossy(&world.https.received.lock().unwrap()).into_owned();
+        let received = String::from_utf8_lossy(&world.https.received.lock()).into_owned();
         let in_base64 = received.contains("bWU6c2stbGl2ZS0wMTIzNDU2Nzg5LWFiY2RlZg");
         assert!(world.was_sent() || in_base64, "{line}: {received} {result:#}");
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
-use crate::harness::{Fixture, unread};
+use crate::harness::{Fixture, eventually, unread};
+use crate::server::Server;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
@@ -218,9 +218,7 @@ fn what_a_command_made_while_the_server_was_killed_is_taken_away_by_the_next_sta
     // The stopped server removes nothing.
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
     fixture.write("go", "");
-    while !exists(&fixture.workspace().join("made")) {
-        std::thread::yield_now();
-    }
+    eventually("the last file", || exists(&fixture.workspace().join("made")));
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     server.process().wait().unwrap();
     assert_eq!(all_called(&fixture, ".envrc").len(), 21, "the control: it is there");

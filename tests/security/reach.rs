@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::client::Server;
 use crate::harness::Fixture;
+use crate::server::Server;
 
 #[test]
 fn a_link_that_is_swapped_while_calls_run_never_leads_one_out() {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::{Fixture, unread};
+use crate::server::Server;
 
 /// A line that reads, and runs the monitor that the repository's configuration names.
 pub(crate) const LINE: &str = "git -C x status";

@@ -7,9 +7,9 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::Fixture;
 use crate::http::Up;
+use crate::server::Server;
 use crate::specialist::Specialist;
 
 /// A secret with characters that JSON, shells and URLs escape.

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::client::Server;
 use crate::harness::Fixture;
+use crate::server::Server;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 

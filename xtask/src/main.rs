@@ -44,9 +44,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Installs what the tests need and runs all checks in order, up to the first failure
+    /// Installs what the tests need and runs all checks in order, up to the first failure; with a
+    /// crate, runs only the checks of this crate
     #[command(after_help = steps::list())]
     Test {
+        /// Runs the format check, clippy and the tests of this crate, without set-up
+        #[arg(value_name = "CRATE", conflicts_with = "step")]
+        package: Option<String>,
         /// Runs only this step
         #[arg(long, value_name = "NAME", value_parser = steps::names())]
         step: Option<String>,
@@ -109,7 +113,8 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     let repository = Repository::of_this_build()?;
     match task {
-        Task::Test { step } => steps::run(&repository, step.as_deref()),
+        Task::Test { package: Some(name), .. } => steps::run_crate(&repository, &name),
+        Task::Test { package: None, step } => steps::run(&repository, step.as_deref()),
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
         Task::NewTool { family, name } => new_tool::add(&repository, &family, &name),

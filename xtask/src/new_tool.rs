@@ -29,7 +29,7 @@ pub(crate) fn add(repository: &Repository, family: &str, name: &str) -> Result<(
          1. Change the file: its texts, arguments, result, plan and code, and the tests below them.\n\
          2. Write its page and the snapshot of its texts, and read both:\n\
          \u{20}  cargo xtask docs\n\
-         \u{20}  INSTA_UPDATE=always cargo test --workspace --test functional tool_texts\n\
+         \u{20}  INSTA_UPDATE=always cargo test --workspace --test whole tool_texts\n\
          3. Run `cargo test -p tools-{family}`, then `cargo xtask test`, and add a line to CHANGELOG.md."
     );
     Ok(())

@@ -3,6 +3,7 @@
 //! Each rule is a function from the [`Tree`] to its findings, and has a test with a bad tree. Rules
 //! read text, not meaning: a rule that would need to resolve names belongs into a lint.
 
+mod circles;
 mod documents;
 mod edges;
 mod names;
@@ -40,8 +41,9 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     rule("edges", "a crate names only the crates below it", edges::inside),
+    rule("circles", "no more files of a crate stand in circles than is listed", circles::check),
     rule("owners", "some outside crates belong to one crate alone", edges::outside),
     rule("unused", "a version stated for the workspace is used in it", edges::unused),
     rule("sizes", "a file stays under 800 lines, above 500 with a reason", sizes::check),

@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::path_in;
+use crate::folder::path_in;
 use crate::{Error, Kind, Result};
 
 /// Namespace of the marks of an overlay mounted with `userxattr`.

@@ -9,9 +9,9 @@ use locks::{FileLock, Kind};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
 use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
+use crate::folder::{LIST, is_empty, look, open};
 use crate::hidden::HiddenFiles;
 use crate::journal::Journal;
 use crate::read::Reading;

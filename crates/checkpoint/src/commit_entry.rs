@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use rustix::fs::{OFlags, readlinkat};
 
-use crate::beneath::{PLACE, open, open_known};
 use crate::exchange_dirs::name_of;
+use crate::folder::{PLACE, open, open_known};
 use crate::{Entry, Kind};
 
 /// Judge of every entry that a commit would touch. Several threads call it at once if there are many

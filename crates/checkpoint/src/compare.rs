@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{OFlags, readlinkat};
 
 use crate::attributes;
-use crate::beneath::open_known;
+use crate::folder::open_known;
 use crate::{Entry, Kind};
 
 /// Returns true if the upper entry is an unchanged copy of the lower one. A command that opens a

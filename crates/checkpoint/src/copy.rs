@@ -13,8 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, open_known, set_mode, times};
 use crate::exchange_dirs::{OnStep, step};
+use crate::folder::{LIST, look, names, open, open_known, set_mode, times};
 use crate::{Entry, Error, Kind, Result, attributes};
 
 /// A copier of entries that preserves hard links.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::beneath::open_known;
 use crate::exchange_dirs::name_of;
+use crate::folder::open_known;
 use crate::git_index;
 use crate::read_once::{ReadOnce, read_once};
 use crate::state::hash;

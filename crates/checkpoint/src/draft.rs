@@ -9,16 +9,17 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, mkdirat, mknodat, openat, symlinkat,
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::exchange_dirs::name_of;
+use crate::folder::{LIST, PLACE, look, names, open, set_mode};
 use crate::staging::UPPER;
 use crate::state_cache::StateCache;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
@@ -194,7 +195,7 @@ impl Draft {
     /// Returns the parent folder for `path`. Neighbouring paths share theirs.
     fn holder_of(&self, path: &Path) -> Result<Arc<Holder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if let Some(last) = last.as_ref().filter(|last| last.path == parent) {
             return Ok(last.clone());
         }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
 
-use crate::beneath::{PLACE, look, open, open_known, set_mode};
+use crate::folder::{PLACE, look, open, open_known, set_mode};
 use crate::{Entry, Error, Result};
 
 /// Folders between which a commit exchanges entries. All lie on one file system.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, open};
 use crate::copy::{Copier, keep};
+use crate::folder::{LIST, PLACE, look, open};
 use crate::staging::{TAKEN, UPPER};
 use crate::{Call, Entry, Error, Kind, Result, Workspace};
 

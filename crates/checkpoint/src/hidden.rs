@@ -17,9 +17,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use sha2::Digest;
 
-use crate::beneath::{LIST, open, open_known};
 use crate::encoding::{Decoder, Encoder};
 use crate::exchange_dirs::name_of;
+use crate::folder::{LIST, open, open_known};
 use crate::staging::{Call, UPPER};
 use crate::{Entry, Error, Kind, Result, attributes, git_index};
 

@@ -179,7 +179,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 }
 
 fn open_self(call: BorrowedFd<'_>) -> rustix::io::Result<std::os::fd::OwnedFd> {
-    crate::beneath::open(call, std::path::Path::new(""), crate::beneath::LIST)
+    crate::folder::open(call, std::path::Path::new(""), crate::folder::LIST)
 }
 
 fn encode_change(change: &Change, to: &mut Encoder) {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
 
-use crate::beneath::open;
 use crate::encoding::{Decoder, Encoder};
+use crate::folder::open;
 use crate::staging::Call;
 use crate::{Error, Result, Terms, Time, Workspace};
 

@@ -13,8 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
 use crate::exchange_dirs::name_of;
+use crate::folder::{LIST, PLACE, look, names, open, set_mode, times};
 use crate::parallel;
 use crate::regenerable::Regenerable;
 use crate::renamed::WorkspaceFile;
@@ -304,7 +304,7 @@ impl<'a> Layout<'a> {
             Some(modified) => modified,
             None => Entry::of(&fstat(&self.draft.workspace).map_err(&failed)?).modified,
         };
-        crate::beneath::set_modified(self.draft.upper.as_fd(), modified).map_err(failed)
+        crate::folder::set_modified(self.draft.upper.as_fd(), modified).map_err(failed)
     }
 }
 

@@ -53,7 +53,6 @@
 //! configuration and no environment.
 
 mod attributes;
-mod beneath;
 mod changes;
 mod commit;
 mod commit_entry;
@@ -66,6 +65,7 @@ mod entry;
 mod error;
 mod exchange_dirs;
 mod extract;
+mod folder;
 mod git_index;
 mod hidden;
 mod journal;

@@ -41,9 +41,9 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
-use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::commit_entry::{TouchedEntry, Touches};
 use crate::compare::{has_same_content, is_faithful_copy};
+use crate::folder::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::git_index::{self, Winner};
 use crate::hidden::HiddenFiles;
 use crate::parallel;

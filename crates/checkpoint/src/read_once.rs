@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
 
 use crate::attributes;
-use crate::beneath::open;
+use crate::folder::open;
 use crate::sparse::{self, Sparse};
 use crate::{ContentHash, Entry, Error, Result, State};
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, open};
 use crate::copy::Copier;
 use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
+use crate::folder::{LIST, look, open};
 use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
 use crate::staging::{Area, Call, remove_staging};

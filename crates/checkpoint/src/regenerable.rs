@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::beneath::{LIST, look, names, open};
+use crate::folder::{LIST, look, names, open};
 use crate::repositories::Repositories;
 
 /// Evidence that a folder of some name is regenerable.

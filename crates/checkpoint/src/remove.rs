@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, OFlags, RenameFlags, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, set_mode};
+use crate::folder::{LIST, look, names, open, set_mode};
 use crate::{Entry, Kind};
 
 /// Number of levels that are descended with a descriptor each. Deeper folders are moved up first.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use crate::beneath::{Holders, PLACE};
 use crate::current_state::OpenEntry;
+use crate::folder::{Holders, PLACE};
 use crate::restore::{Act, Acts, find_in};
 use crate::{Conflict, Draft, Entry, Kind, LaterChange, Restoration, Result, SavedEntry, State, Time};
 

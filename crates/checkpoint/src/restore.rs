@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use crate::beneath::{Holders, PLACE, look};
 use crate::current_state::{ContentSink, OpenEntry};
 use crate::exchange_dirs::name_of;
+use crate::folder::{Holders, PLACE, look};
 use crate::git_index;
 use crate::layout::Layout;
 use crate::parallel;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::exchange_dirs::name_of;
+use crate::folder::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::git_index;
 use crate::parallel;
 use crate::read_once::{ReadOnce, Take, read_once};

@@ -12,7 +12,7 @@ use locks::{FileLock, Kind};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, set_modified, spread};
+use crate::folder::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
 use crate::remove::{remove_all_but, remove_tree};
 use crate::state_cache::StateCache;
@@ -76,6 +76,11 @@ impl Area {
         let folder = openat(CWD, path, LIST | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         spread(&folder);
         Ok(Self { path: path.to_owned(), folder })
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Creates the folders for one call.

@@ -1,7 +1,8 @@
 //! Files that were read or written before a commit, so that the commit need not read them again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::attributes::Marks;
 use crate::{Entry, State};
@@ -64,7 +65,7 @@ fn place(entry: &Entry) -> (u64, u64) {
 }
 
 fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
+    map.lock()
 }
 
 fn note<T>(map: &Mutex<HashMap<(u64, u64), T>>, entry: Entry, value: T) {

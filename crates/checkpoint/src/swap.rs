@@ -10,10 +10,8 @@ use rustix::fs::{AtFlags, CWD, Gid, OFlags, RenameFlags, Uid, fstat, renameat_wi
 use rustix::io::Errno;
 
 use crate::attributes::Marks;
-use crate::beneath::{
-    Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
-};
 use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
+use crate::folder::{Holders, LIST, PLACE, look, names, open, open_known, set_mode, set_modified};
 use crate::parallel;
 use crate::state_cache::StateCache;
 use crate::true_modes::TrueModes;
@@ -289,7 +287,7 @@ pub(crate) fn settle(
     if !now.is_same_object(known) {
         return Ok(false);
     }
-    let reached = descriptor_path(folder.as_fd());
+    let reached = beneath::descriptor_path(folder.as_fd());
     if let Some(attributes) = attributes {
         attributes::set(folder.as_fd(), std::ffi::OsStr::new("."), attributes).map_err(&failed)?;
     }

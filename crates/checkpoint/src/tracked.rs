@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::stat;
 
 use crate::repositories::{LONGEST_IGNORE_FILE, git_directory, read};
@@ -73,7 +73,7 @@ impl Trackers {
         let index = directory.join("index");
         let stamp = Entry::of(&stat(&index).ok()?);
         let known = |known: &&KnownRepositories| known.index == stamp && known.names == names;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let found = match all.get(top).filter(known) {
             Some(known) => known.found.clone(),
             None => {

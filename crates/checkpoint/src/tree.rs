@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, renameat_with, statat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open};
+use crate::folder::{LIST, look, names, open};
 use crate::remove::{open_freely, remove_tree};
 use crate::{Error, Kind, Result};
 

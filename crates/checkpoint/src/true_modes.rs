@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, open_known, set_mode};
+use crate::folder::{LIST, open_known, set_mode};
 use crate::{Entry, Error, Kind, Result};
 
 /// Name of the list in the folder of a call.

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use rustix::fs::{OFlags, RenameFlags, fstat, renameat_with};
 use rustix::io::Errno;
 
-use crate::beneath::{PLACE, look, open, open_known, set_mode};
 use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, look_or_none, name_of, step, taken_name};
+use crate::folder::{PLACE, look, open, open_known, set_mode};
 use crate::swap::settle;
 use crate::{Change, Entry, Error, Kind, Result, StepKind, attributes};
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 use rustix::io::Errno;
 
-use crate::beneath::{PLACE, descriptor_path, look, open};
+use crate::folder::{PLACE, look, open};
 use crate::regenerable::Regenerable;
 use crate::{Error, Kind, Result, State};
 
@@ -48,7 +48,7 @@ impl Workspace {
         if Kind::of(&fstat(&place)?) != Kind::File {
             return Ok(None);
         }
-        File::open(descriptor_path(place.as_fd())).map(Some)
+        File::open(beneath::descriptor_path(place.as_fd())).map(Some)
     }
 
     /// Returns the kind of the entry at a path, or `None` if it is missing or cannot be examined.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, futimens, openat};
 use rustix::io::Errno;
 
-use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
 use crate::exchange_dirs::name_of;
+use crate::folder::{Holders, LIST, PLACE, open, open_known, times};
 use crate::renamed::WorkspaceFile;
 use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};

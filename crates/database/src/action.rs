@@ -2,9 +2,10 @@
 //! that no statement may perform.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
@@ -184,13 +185,13 @@ impl Watch {
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::SeqCst);
         if phase == Phase::Judged {
-            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = StatementSummary::default();
+            *self.seen.lock() = StatementSummary::default();
         }
     }
 
     /// Takes the actions recorded since the last [`Phase::Judged`], and the first refused one.
     pub(crate) fn take(&self) -> (Statement, Option<String>) {
-        let seen = std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        let seen = std::mem::take(&mut *self.seen.lock());
         (seen.statement.without_what_follows(), seen.refused)
     }
 
@@ -203,7 +204,7 @@ impl Watch {
         if let Ok(None) = judged {
             return Authorization::Allow;
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         match judged {
             // The running statement was judged before. Actions of virtual tables and of the
             // tracking triggers are not the caller's.

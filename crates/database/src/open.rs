@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -190,7 +191,7 @@ impl Database {
             done,
             Err(DatabaseError::Damaged { .. } | DatabaseError::Engine(_) | DatabaseError::Refused { .. })
         );
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if is_sound && idle.len() < IDLE_CONNECTIONS {
             idle.push(reader);
         }
@@ -215,7 +216,7 @@ impl Database {
     /// Takes an idle connection to the current file. The path to its folder was checked when the
     /// connection was opened.
     fn kept(&self) -> Result<Option<Reader>, DatabaseError> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.is_empty() {
             return Ok(None);
         }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
-use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
+use crate::table::{DEFAULTS, ExternalTool, Kind, Need, ValueSource, field, gives, text};
 
 /// Paths that the source denies to this specialist, because another specialist owns the memory.
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
@@ -29,61 +29,31 @@ pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
     title: "Run a command",
     description: "Executes a shell command with a timeout, in a sandbox.",
     takes: &[
-        Field {
-            name: "COMMAND",
-            becomes: Some("command"),
-            kind: Kind::Text,
-            need: Need::Required,
-            says: "The shell command",
-        },
-        Field {
-            name: "TIMEOUT_MS",
-            becomes: Some("timeout"),
-            kind: Kind::Milliseconds,
-            need: Need::Default("30000"),
-            says: "Milliseconds, at most 3600000",
-        },
-        Field {
-            name: "WORKING_DIR",
-            becomes: Some("working_directory"),
-            kind: Kind::Text,
-            need: Need::Optional,
-            says: "Working directory in the project root",
-        },
+        text("COMMAND", Need::Required, "The shell command").becoming("command"),
+        field("TIMEOUT_MS", Kind::Milliseconds, Need::Default("30000"), "Milliseconds, at most 3600000")
+            .becoming("timeout"),
+        text("WORKING_DIR", Need::Optional, "Working directory in the project root")
+            .becoming("working_directory"),
     ],
-    settled: nothing,
     adapt: Some(bounded),
     gives: &[
-        AnswerField {
-            name: "stdout",
-            from: ValueSource::Text("stdout"),
-            says: "Standard output; a summary beyond 500 characters.",
-        },
-        AnswerField {
-            name: "stderr",
-            from: ValueSource::Text("stderr"),
-            says: "Standard error; a summary beyond 500 characters.",
-        },
-        AnswerField {
-            name: "exit_code",
-            from: ValueSource::ExitCode("exit_code"),
-            says: "128 + N if ended by signal N.",
-        },
-        AnswerField { name: "exec_time", from: ValueSource::Milliseconds, says: "Milliseconds." },
-        AnswerField {
-            name: "log_ref",
-            from: ValueSource::OptionalText("log_ref"),
-            says: "Exec log file with the full output, for the Memory Specialist.",
-        },
+        gives("stdout", ValueSource::Text("stdout"), "Standard output; a summary beyond 500 characters."),
+        gives("stderr", ValueSource::Text("stderr"), "Standard error; a summary beyond 500 characters."),
+        gives("exit_code", ValueSource::ExitCode("exit_code"), "128 + N if ended by signal N."),
+        gives("exec_time", ValueSource::Milliseconds, "Milliseconds."),
+        gives(
+            "log_ref",
+            ValueSource::OptionalText("log_ref"),
+            "Exec log file with the full output, for the Memory Specialist.",
+        ),
     ],
-    timeout: None,
-    one_file: false,
     within: Some("working_directory"),
     example: Example {
         files: &[],
         arguments: r#"{"COMMAND": "echo hello"}"#,
         result: r#"{"stdout": "hello\n", "stderr": "", "exit_code": 0}"#,
     },
+    ..DEFAULTS
 }];
 
 fn bounded(given: &Map<String, Value>, _: &mut Map<String, Value>) -> Result<(), ToolError> {

@@ -8,6 +8,7 @@
 
 mod adapter;
 mod catalogue;
+pub mod content_tools;
 mod csp1;
 mod dialect;
 mod dry_run_only;

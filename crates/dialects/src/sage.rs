@@ -13,7 +13,7 @@
 use serde_json::{Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout};
 
-use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
+use crate::table::{DEFAULTS, ExternalTool, Field, Kind, Need, ValueSource, field, gives, text};
 
 /// Version of each tool, the value of `Tool.version`.
 pub(crate) const VERSION: &str = "1.0.0";
@@ -22,13 +22,7 @@ pub(crate) const VERSION: &str = "1.0.0";
 /// for tests and builds.
 const BASH_SECONDS: u64 = 600;
 
-const FILE_TO_READ: Field = Field {
-    name: "file",
-    becomes: Some("path"),
-    kind: Kind::Text,
-    need: Need::Required,
-    says: "Path to file to read",
-};
+const FILE_TO_READ: Field = text("file", Need::Required, "Path to file to read").becoming("path");
 
 pub(crate) const TOOLS: &[ExternalTool] = &[
     ExternalTool {
@@ -39,16 +33,13 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         takes: &[FILE_TO_READ],
         // Return the whole file, because no argument asks for the rest.
         settled: || json!({"max_bytes": 33_554_432}),
-        adapt: None,
-        gives: &[AnswerField { name: "content", from: ValueSource::Text("content"), says: "The file." }],
-        timeout: None,
-        one_file: false,
-        within: None,
+        gives: &[gives("content", ValueSource::Text("content"), "The file.")],
         example: Example {
             files: &[("notes.txt", "one\n")],
             arguments: r#"{"file": "notes.txt"}"#,
             result: r#"{"content": "one\n"}"#,
         },
+        ..DEFAULTS
     },
     ExternalTool {
         name: "Write",
@@ -57,30 +48,17 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Write content to a file",
         takes: &[
             Field { says: "Path to file to write", ..FILE_TO_READ },
-            Field {
-                name: "content",
-                becomes: Some("content"),
-                kind: Kind::Text,
-                need: Need::Required,
-                says: "Content to write",
-            },
+            text("content", Need::Required, "Content to write"),
         ],
         // The checkpoint serves as the backup.
         settled: || json!({"backup": false}),
-        adapt: None,
-        gives: &[AnswerField {
-            name: "bytes",
-            from: ValueSource::Integer("size_bytes"),
-            says: "Bytes written.",
-        }],
-        timeout: None,
-        one_file: false,
-        within: None,
+        gives: &[gives("bytes", ValueSource::Integer("size_bytes"), "Bytes written.")],
         example: Example {
             files: &[],
             arguments: r#"{"file": "greeting.txt", "content": "hello\n"}"#,
             result: r#"{"bytes": 6}"#,
         },
+        ..DEFAULTS
     },
     ExternalTool {
         name: "Edit",
@@ -89,35 +67,25 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Apply a unified diff to a file; `check` only tests it",
         takes: &[
             Field { says: "Path to file to edit", ..FILE_TO_READ },
-            Field {
-                name: "patch",
-                becomes: Some("patch"),
-                kind: Kind::Text,
-                need: Need::Required,
-                says: "Unified diff",
-            },
-            Field {
-                name: "strategy",
-                becomes: Some("strategy"),
-                kind: Kind::OneOf(&["apply", "check"]),
-                need: Need::Default("\"apply\""),
-                says: "check changes nothing",
-            },
+            text("patch", Need::Required, "Unified diff"),
+            field(
+                "strategy",
+                Kind::OneOf(&["apply", "check"]),
+                Need::Default("\"apply\""),
+                "check changes nothing",
+            ),
         ],
-        settled: nothing,
-        adapt: None,
         gives: &[
-            AnswerField { name: "applied", from: ValueSource::Switch("applied"), says: "False for check." },
-            AnswerField { name: "diff", from: ValueSource::OptionalText("diff"), says: "Changed files." },
+            gives("applied", ValueSource::Switch("applied"), "False for check."),
+            gives("diff", ValueSource::OptionalText("diff"), "Changed files."),
         ],
-        timeout: None,
         one_file: true,
-        within: None,
         example: Example {
             files: &[("a.txt", "one\ntwo\n")],
             arguments: r#"{"file": "a.txt", "patch": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
             result: r#"{"applied": true}"#,
         },
+        ..DEFAULTS
     },
     ExternalTool {
         name: "Bash",
@@ -126,36 +94,21 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Execute shell commands in a sandbox. With args the command is a program that runs without a shell. It is \
             killed after 600 seconds",
         takes: &[
-            Field {
-                name: "command",
-                becomes: Some("command"),
-                kind: Kind::Text,
-                need: Need::Required,
-                says: "Shell command, or program",
-            },
-            Field {
-                name: "args",
-                becomes: Some("argv"),
-                kind: Kind::Texts,
-                need: Need::Optional,
-                says: "Arguments of the program",
-            },
+            text("command", Need::Required, "Shell command, or program"),
+            field("args", Kind::Texts, Need::Optional, "Arguments of the program").becoming("argv"),
         ],
-        settled: nothing,
-        adapt: None,
         gives: &[
-            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
-            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
-            AnswerField { name: "exitCode", from: ValueSource::ExitCode("exit_code"), says: "Exit code." },
+            gives("stdout", ValueSource::Text("stdout"), "Standard output."),
+            gives("stderr", ValueSource::Text("stderr"), "Standard error."),
+            gives("exitCode", ValueSource::ExitCode("exit_code"), "Exit code."),
         ],
         timeout: Some(Timeout::fixed(BASH_SECONDS)),
-        one_file: false,
-        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"command": "echo", "args": ["hello"]}"#,
             result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
         },
+        ..DEFAULTS
     },
 ];
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
-use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
+use crate::table::{DEFAULTS, ExternalTool, Field, Kind, Need, ValueSource, field, gives, text};
 
 pub(crate) const TOOLS: &[ExternalTool] = &[
     ExternalTool {
@@ -16,62 +16,37 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         title: "Run a command",
         description: "Safely runs a program with its arguments, without a shell, in a sandbox.",
         takes: &[
-            Field {
-                name: "command",
-                becomes: Some("command"),
-                kind: Kind::Text,
-                need: Need::Required,
-                says: "The executable (e.g., 'npm', 'git', 'ls')",
-            },
-            Field {
-                name: "args",
-                becomes: Some("argv"),
-                kind: Kind::Texts,
-                need: Need::Required,
-                says: "Arguments array",
-            },
-            Field {
-                name: "cwd",
-                becomes: Some("working_directory"),
-                kind: Kind::Text,
-                need: Need::Optional,
-                says: "Working directory (default: root)",
-            },
-            Field {
-                name: "timeout",
-                becomes: Some("timeout"),
-                kind: Kind::Milliseconds,
-                need: Need::Default("30000"),
-                says: "Timeout in ms (default: 30000; maximum: 60000)",
-            },
-            Field {
-                name: "env",
-                becomes: None,
-                kind: Kind::TextByName,
-                need: Need::Optional,
-                says: "Optional env overrides; system-critical keys are refused",
-            },
+            text("command", Need::Required, "The executable (e.g., 'npm', 'git', 'ls')"),
+            field("args", Kind::Texts, Need::Required, "Arguments array").becoming("argv"),
+            text("cwd", Need::Optional, "Working directory (default: root)").becoming("working_directory"),
+            field(
+                "timeout",
+                Kind::Milliseconds,
+                Need::Default("30000"),
+                "Timeout in ms (default: 30000; maximum: 60000)",
+            ),
+            field(
+                "env",
+                Kind::TextByName,
+                Need::Optional,
+                "Optional env overrides; system-critical keys are refused",
+            )
+            .adapted(),
         ],
-        settled: nothing,
         adapt: Some(adapt),
         gives: &[
-            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
-            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
-            AnswerField {
-                name: "exitCode",
-                from: ValueSource::ExitCode("exit_code"),
-                says: "128 + N if ended by signal N.",
-            },
-            AnswerField { name: "duration", from: ValueSource::Milliseconds, says: "Milliseconds." },
+            gives("stdout", ValueSource::Text("stdout"), "Standard output."),
+            gives("stderr", ValueSource::Text("stderr"), "Standard error."),
+            gives("exitCode", ValueSource::ExitCode("exit_code"), "128 + N if ended by signal N."),
+            gives("duration", ValueSource::Milliseconds, "Milliseconds."),
         ],
         timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
-        one_file: false,
-        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"command": "echo", "args": ["hello"]}"#,
             result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
         },
+        ..DEFAULTS
     },
     ExternalTool {
         name: "fetch_url",
@@ -80,70 +55,40 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Interacts with external APIs. `$NAME` in a header value is replaced by that API \
              key on sending.",
         takes: &[
-            Field {
-                name: "url",
-                becomes: Some("url"),
-                kind: Kind::Text,
-                need: Need::Required,
-                says: "http or https",
-            },
-            Field {
-                name: "method",
-                becomes: Some("method"),
-                kind: Kind::OneOf(&["GET", "POST", "PUT", "DELETE", "PATCH"]),
-                need: Need::Required,
-                says: "HTTP method",
-            },
-            Field {
-                name: "headers",
-                becomes: Some("headers"),
-                kind: Kind::TextByName,
-                need: Need::Optional,
-                says: "Names and values, e.g. Authorization: $LINEAR_API_KEY",
-            },
-            Field {
-                name: "body",
-                becomes: Some("body"),
-                kind: Kind::Any,
-                need: Need::Optional,
-                says: "JSON object or string",
-            },
-            Field {
-                name: "timeout",
-                becomes: Some("timeout"),
-                kind: Kind::Milliseconds,
-                need: Need::Optional,
-                says: "Timeout in ms (default: 30000); at most 3600000",
-            },
+            text("url", Need::Required, "http or https"),
+            field(
+                "method",
+                Kind::OneOf(&["GET", "POST", "PUT", "DELETE", "PATCH"]),
+                Need::Required,
+                "HTTP method",
+            ),
+            field(
+                "headers",
+                Kind::TextByName,
+                Need::Optional,
+                "Names and values, e.g. Authorization: $LINEAR_API_KEY",
+            ),
+            field("body", Kind::Any, Need::Optional, "JSON object or string"),
+            field(
+                "timeout",
+                Kind::Milliseconds,
+                Need::Optional,
+                "Timeout in ms (default: 30000); at most 3600000",
+            ),
         ],
-        settled: nothing,
         adapt: Some(bounded),
         gives: &[
-            AnswerField {
-                name: "status",
-                from: ValueSource::Integer("status"),
-                says: "HTTP status, e.g. 200.",
-            },
-            AnswerField { name: "statusText", from: ValueSource::Text("status_text"), says: "E.g. OK." },
-            AnswerField {
-                name: "headers",
-                from: ValueSource::TextByName("headers"),
-                says: "By lower-case name.",
-            },
-            AnswerField {
-                name: "data",
-                from: ValueSource::Any("data"),
-                says: "Parsed if JSON, else text or base64.",
-            },
+            gives("status", ValueSource::Integer("status"), "HTTP status, e.g. 200."),
+            gives("statusText", ValueSource::Text("status_text"), "E.g. OK."),
+            gives("headers", ValueSource::TextByName("headers"), "By lower-case name."),
+            gives("data", ValueSource::Any("data"), "Parsed if JSON, else text or base64."),
         ],
-        timeout: None,
-        one_file: false,
-        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"url": "https://api.example.com/issues/1", "method": "GET", "headers": {"Accept": "application/json"}}"#,
             result: r#"{"status": 200, "statusText": "OK", "data": {"id": 1}}"#,
         },
+        ..DEFAULTS
     },
     ExternalTool {
         name: "linear_action",
@@ -152,17 +97,15 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "High-level wrapper for Linear operations to ensure consistency. The key is added \
              on sending.",
         takes: &[
-            Field {
-                name: "action",
-                becomes: Some("action"),
-                kind: Kind::OneOf(&["create_issue", "update_issue", "list_issues", "create_comment"]),
-                need: Need::Required,
-                says: "Action",
-            },
-            Field {
-                name: "params",
-                becomes: None,
-                kind: Kind::Object(&[
+            field(
+                "action",
+                Kind::OneOf(&["create_issue", "update_issue", "list_issues", "create_comment"]),
+                Need::Required,
+                "Action",
+            ),
+            field(
+                "params",
+                Kind::Object(&[
                     optional("title", Kind::Text, "create_issue (required), update_issue"),
                     optional("description", Kind::Text, "create_issue, update_issue: Markdown"),
                     optional(
@@ -219,59 +162,37 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                         "Look up names and show the mutation without sending it; default false",
                     ),
                 ]),
-                need: Need::Required,
-                says: "By action; ids may also be names",
-            },
+                Need::Required,
+                "By action; ids may also be names",
+            )
+            .adapted(),
         ],
-        settled: nothing,
         adapt: Some(linear),
         gives: &[
-            AnswerField { name: "action", from: ValueSource::Text("action"), says: "The action done." },
-            AnswerField {
-                name: "issue",
-                from: ValueSource::OptionalAny("issue"),
-                says: "For create_issue and update_issue.",
-            },
-            AnswerField {
-                name: "comment",
-                from: ValueSource::OptionalAny("comment"),
-                says: "For create_comment.",
-            },
-            AnswerField {
-                name: "created",
-                from: ValueSource::OptionalAny("created"),
-                says: "False if an earlier call with the same idempotencyKey created it.",
-            },
-            AnswerField {
-                name: "issues",
-                from: ValueSource::OptionalAny("issues"),
-                says: "For list_issues.",
-            },
-            AnswerField {
-                name: "nextCursor",
-                from: ValueSource::OptionalText("next_cursor"),
-                says: "For the next page, if any.",
-            },
-            AnswerField {
-                name: "wouldSend",
-                from: ValueSource::OptionalAny("would_send"),
-                says: "For a dry run.",
-            },
+            gives("action", ValueSource::Text("action"), "The action done."),
+            gives("issue", ValueSource::OptionalAny("issue"), "For create_issue and update_issue."),
+            gives("comment", ValueSource::OptionalAny("comment"), "For create_comment."),
+            gives(
+                "created",
+                ValueSource::OptionalAny("created"),
+                "False if an earlier call with the same idempotencyKey created it.",
+            ),
+            gives("issues", ValueSource::OptionalAny("issues"), "For list_issues."),
+            gives("nextCursor", ValueSource::OptionalText("next_cursor"), "For the next page, if any."),
+            gives("wouldSend", ValueSource::OptionalAny("would_send"), "For a dry run."),
         ],
-        timeout: None,
-        one_file: false,
-        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"action": "create_issue", "params": {"teamId": "ENG", "title": "Pages load slowly", "assigneeId": "me", "priority": 2}}"#,
             result: r#"{"action": "create_issue", "created": true, "issue": {"title": "Pages load slowly", "team": {"key": "ENG"}, "priority_label": "High"}}"#,
         },
+        ..DEFAULTS
     },
 ];
 
 /// Builds an optional parameter that [`linear`] maps.
 const fn optional(name: &'static str, kind: Kind, says: &'static str) -> Field {
-    Field { name, becomes: None, kind, need: Need::Optional, says }
+    field(name, kind, Need::Optional, says).adapted()
 }
 
 /// Parameters of the source with an id in their name, and their canonical names.
@@ -353,6 +274,9 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
     for (key, value) in variables.into_iter().flatten() {
         keys::require_free(key)?;
         words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
+    }
+    if given["command"].as_str().is_some_and(|program| program.contains('\0')) {
+        return Err(ToolError::validation("command", "has a NUL byte"));
     }
     if given["command"].as_str().is_some_and(|program| program.contains('=')) {
         return Err(ToolError::validation(

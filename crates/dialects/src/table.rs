@@ -35,11 +35,27 @@ pub(crate) struct ExternalTool {
     pub(crate) example: Example,
 }
 
+/// Values that most rows share. A row states everything else.
+pub(crate) const DEFAULTS: ExternalTool = ExternalTool {
+    name: "",
+    canonical: "",
+    title: "",
+    description: "",
+    takes: &[],
+    settled: nothing,
+    adapt: None,
+    gives: &[],
+    timeout: None,
+    one_file: false,
+    within: None,
+    example: Example { files: &[], arguments: "{}", result: "{}" },
+};
+
 /// Type of [`ExternalTool::adapt`].
 pub(crate) type Adapt = fn(&Map<String, Value>, &mut Map<String, Value>) -> Result<(), ToolError>;
 
 /// Fixes no arguments.
-pub(crate) fn nothing() -> Value {
+fn nothing() -> Value {
     Value::Object(Map::new())
 }
 
@@ -55,6 +71,28 @@ pub(crate) struct Field {
     pub(crate) need: Need,
     /// Description for models.
     pub(crate) says: &'static str,
+}
+
+/// Builds an argument that has the same name in the canonical tool.
+pub(crate) const fn field(name: &'static str, kind: Kind, need: Need, says: &'static str) -> Field {
+    Field { name, becomes: Some(name), kind, need, says }
+}
+
+/// Builds a text argument that has the same name in the canonical tool.
+pub(crate) const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
+    field(name, Kind::Text, need, says)
+}
+
+impl Field {
+    /// Gives the value to another argument of the canonical tool.
+    pub(crate) const fn becoming(self, canonical: &'static str) -> Self {
+        Self { becomes: Some(canonical), ..self }
+    }
+
+    /// Leaves the value to [`ExternalTool::adapt`].
+    pub(crate) const fn adapted(self) -> Self {
+        Self { becomes: None, ..self }
+    }
 }
 
 /// Requirement of an argument.
@@ -126,6 +164,11 @@ pub(crate) struct AnswerField {
     pub(crate) from: ValueSource,
     /// Description for programs.
     pub(crate) says: &'static str,
+}
+
+/// Builds a field of an answer.
+pub(crate) const fn gives(name: &'static str, from: ValueSource, says: &'static str) -> AnswerField {
+    AnswerField { name, from, says }
 }
 
 /// Source of an answer's field. A name refers to a field of the canonical answer.

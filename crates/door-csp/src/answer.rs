@@ -1,16 +1,12 @@
 //! Formats answers: the protocol lines for a result, or for a request that cannot be read.
 
 use serde_json::Value;
-use tool::{CallResult, Changes, Code, Outcome, Retry, ToolError};
+use tool::{CallResult, Changes, Code, Retry, ToolError};
 
-use crate::log::{LOG_REF, StreamKind};
+use crate::command_end::{CommandEnd, LOG_REF, RequestedCommand, StreamKind, data_of, is_cut, text_of};
 use crate::request::Task;
 use crate::summary::{LONGEST, Summary};
-use crate::value::{bounded, is_plain, quoted, rest_of_line, token};
-
-/// Exit code of a command that may not be executed (POSIX, 2.8.2), and exit code that the source
-/// gives to a denied call.
-const NOT_PERMITTED: i64 = 126;
+use crate::value::{bounded, quoted, token};
 
 /// Maximum number of `WARNING` lines in one answer.
 const MAX_WARNINGS: usize = 3;
@@ -36,14 +32,6 @@ impl Lines {
         self.0.push('\n');
         self.0
     }
-}
-
-/// The command that a request asked for.
-pub(crate) struct RequestedCommand<'a> {
-    /// Command line, with secrets covered.
-    pub(crate) command: &'a str,
-    /// Timeout in milliseconds.
-    pub(crate) timeout: u64,
 }
 
 /// Builds the answer to a request that cannot be read.
@@ -140,92 +128,6 @@ pub(crate) fn of_command(
         lines.add("WARNING", &quoted(&bounded(&warning, LONGEST)));
     }
     Ok(lines.end())
-}
-
-/// Returns the data of a result. An error may carry data, too.
-pub(crate) fn data_of(result: &CallResult) -> serde_json::Result<Option<Value>> {
-    match &result.outcome {
-        Outcome::Ok(data) => serde_json::to_value(data).map(Some),
-        Outcome::Err(error) => Ok(error.data.clone()),
-    }
-}
-
-/// Returns the text of one output stream in the data, or an empty string.
-pub(crate) fn text_of(data: Option<&Value>, kind: StreamKind) -> &str {
-    data.and_then(|data| data.get(kind.as_str())).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns true if the text of a stream is only a part of the output and no full copy is stored.
-pub(crate) fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
-    let kept = result.meta.outputs.iter().find(|kept| kept.field == kind.as_str());
-    match kept {
-        Some(kept) => kept.kept_bytes < kept.bytes,
-        None => result.meta.truncated && result.meta.outputs.is_empty(),
-    }
-}
-
-/// The end of a command, in the words of an answer.
-pub(crate) struct CommandEnd {
-    pub(crate) status: &'static str,
-    scope: String,
-    pub(crate) exit: String,
-    error: Option<String>,
-}
-
-impl CommandEnd {
-    pub(crate) fn of(ran: &RequestedCommand<'_>, result: &CallResult, data: Option<&Value>) -> Self {
-        let command = ran.command;
-        let code = data.and_then(|data| data.get("exit_code")).and_then(Value::as_i64);
-        let exit = |code: Option<i64>| code.map_or("null".to_owned(), |code| code.to_string());
-        let fail = |code, kind: &str, what: &str| Self {
-            status: "FAIL",
-            scope: "shell".to_owned(),
-            exit: exit(code),
-            error: Some(format!("{kind}:{}", rest_of_line(&bounded(what, LONGEST)))),
-        };
-        let Some(error) = result.error() else {
-            return match code {
-                Some(0) => {
-                    Self { status: "OK", scope: program(command).to_owned(), exit: exit(code), error: None }
-                }
-                Some(NOT_PERMITTED) => {
-                    let stderr = data.and_then(|data| data.get("stderr")).and_then(Value::as_str);
-                    let path = stderr.and_then(not_permitted).unwrap_or(command);
-                    fail(code, "permission_denied", path)
-                }
-                _ => fail(code, "command_failed", command),
-            };
-        };
-        let message = &error.message;
-        match error.code {
-            Code::Timeout => fail(None, "timeout_exceeded", &format!("{}ms", ran.timeout)),
-            Code::Permission | Code::Approval if data.is_none() => {
-                fail(Some(NOT_PERMITTED), "permission_denied", message)
-            }
-            Code::Permission | Code::Approval => fail(code, "permission_denied", message),
-            Code::Validation => fail(None, "invalid_request", message),
-            Code::Quota if data.is_none() => fail(None, "queue_full", message),
-            Code::Quota => fail(code, "limit_exceeded", message),
-            Code::Cancelled => fail(None, "cancelled", command),
-            Code::NotFound | Code::Runtime | Code::Conflict | Code::Unavailable | Code::Internal => {
-                fail(code, "command_failed", message)
-            }
-        }
-    }
-}
-
-/// Returns the name of the program that a command line begins with, or `shell` if the first word
-/// has characters that are not plain.
-fn program(command: &str) -> &str {
-    let word = command.split_whitespace().next().unwrap_or_default();
-    let name = word.rsplit('/').next().unwrap_or_default();
-    if name.is_empty() || !word.chars().all(is_plain) { "shell" } else { name }
-}
-
-/// Returns the path in the last `Permission denied` line of a shell's standard error.
-fn not_permitted(stderr: &str) -> Option<&str> {
-    let line = stderr.lines().rev().find_map(|line| line.strip_suffix(": Permission denied"))?;
-    line.rsplit(": ").next().filter(|path| !path.is_empty())
 }
 
 #[cfg(test)]

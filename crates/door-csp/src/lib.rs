@@ -13,6 +13,7 @@
 //! No state is shared between requests. This crate owns the protocol and makes no decisions.
 
 mod answer;
+mod command_end;
 mod incoming;
 mod log;
 mod request;
@@ -20,5 +21,6 @@ mod serve;
 mod summary;
 mod value;
 
-pub use log::{ExecLog, Record, Stream, StreamKind, sum_up};
+pub use command_end::StreamKind;
+pub use log::{ExecLog, Record, Stream, sum_up};
 pub use serve::{Options, serve};

@@ -5,11 +5,8 @@ use std::io;
 use serde_json::Value;
 use tool::{CallResult, Meta, Outcome};
 
-use crate::answer::{CommandEnd, RequestedCommand, data_of, is_cut, text_of};
+use crate::command_end::{CommandEnd, LOG_REF, RequestedCommand, StreamKind, data_of, is_cut, text_of};
 use crate::summary::{LONGEST, Summary};
-
-/// Name of the answer's field with the location of the full output.
-pub(crate) const LOG_REF: &str = "log_ref";
 
 /// Stores the full output of commands in a place that senders of requests cannot reach.
 pub trait ExecLog: Send + Sync {
@@ -44,25 +41,6 @@ pub struct Stream<'a> {
     pub text: &'a str,
     /// Reference of the stored full output if the text is only a part.
     pub whole: Option<&'a str>,
-}
-
-/// Kind of an output stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamKind {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl StreamKind {
-    /// Returns the name of the stream's field in the result.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }
 
 /// Stores the full output of a command in the log, and replaces each long stream in the result by a

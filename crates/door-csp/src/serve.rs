@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
+use engine::{CallRequest, Door, Engine, NoAsker, Origin, Principal};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
-use tool::{ByteReservation, Code, Progress, SessionId, Stop, StopReason, ToolError};
+use tool::{ByteReservation, Code, SessionId, Stop, StopReason, ToolError};
 
-use crate::answer::{self, RequestedCommand};
+use crate::answer;
+use crate::command_end::RequestedCommand;
 use crate::incoming::{Incoming, Requests};
 use crate::request::{self, Request, Task};
 
@@ -209,28 +210,18 @@ impl PendingRequest {
     }
 
     fn call(&self, name: &str, arguments: Value, cache: bool) -> CallRequest {
+        let asker = Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() });
+        let session = self.options.session.clone();
         CallRequest {
-            tool: name.to_owned(),
-            arguments,
-            caller: Caller {
-                session: self.options.session.clone(),
-                holder: None,
-                door: Door::Csp,
-                dialect: Dialect::Csp1.as_str(),
-                asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),
-                ceiling: Ceiling::default(),
-            },
             stop: self.stop.clone(),
-            progress: Arc::new(NoProgress),
             cache,
             origin: self.options.origin.clone(),
+            // The protocol has no progress reports.
+            ..CallRequest::new(
+                Principal::new(Door::Csp, session, Dialect::Csp1.as_str(), asker),
+                name,
+                arguments,
+            )
         }
     }
-}
-
-/// Discards progress reports, because the protocol has none.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

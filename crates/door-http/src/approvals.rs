@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use tool::{Code, ToolError};
 
 use crate::body::RequestBody;
-use crate::call::parse;
-use crate::principal::Sender;
+use crate::json_body::parse;
 use crate::query::Query;
+use crate::refusal;
 use crate::reply::{self, Reply};
-use crate::service::ServerState;
+use crate::sender::Sender;
+use crate::state::ServerState;
 
 /// Body of an approval.
 #[derive(Debug, Deserialize)]
@@ -138,7 +139,7 @@ fn all(query: Option<&str>) -> Result<bool, ToolError> {
 
 /// Reads the body of an approval or denial. A missing body is an empty object.
 async fn read<T: serde::de::DeserializeOwned>(shared: &ServerState, body: RequestBody) -> Result<T, Reply> {
-    let read = shared.room.read(body).await.map_err(|why| reply::unread(&why))?;
+    let read = shared.room.read(body).await.map_err(|why| refusal::unread(&why))?;
     let text: &[u8] = if read.bytes.is_empty() { b"{}" } else { &read.bytes };
     parse(text).map_err(|error| reply::failure(&error))
 }

@@ -5,10 +5,10 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
 
-use crate::principal::Sender;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::service::ServerState;
+use crate::sender::Sender;
+use crate::state::ServerState;
 
 /// Maximum number of calls on one page.
 const MAX_LISTED: u32 = 1_000;

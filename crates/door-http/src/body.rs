@@ -43,8 +43,9 @@ pub(crate) struct BodyBudget {
 }
 
 /// The whole body of a request, with its share of the budget.
-pub(crate) struct ReadBody {
-    pub(crate) bytes: Vec<u8>,
+pub struct ReadBody {
+    /// Bytes of the body.
+    pub bytes: Vec<u8>,
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -131,7 +132,7 @@ impl BodyBudget {
 }
 
 /// Body of a response, subject to the pace of its connection.
-pub(crate) struct Answer {
+pub struct Answer {
     content: Content,
     pace: WriteDeadline,
 }
@@ -158,7 +159,7 @@ enum Content {
 }
 
 /// An event, with the resources that it occupies until it was sent.
-pub(crate) struct Event {
+pub struct Event {
     text: Bytes,
     held: ByteReservation,
 }
@@ -171,7 +172,7 @@ impl From<Bytes> for Event {
 
 impl Event {
     /// Creates an event that occupies resources until it was sent.
-    pub(crate) fn holding(text: Bytes, held: ByteReservation) -> Self {
+    pub fn holding(text: Bytes, held: ByteReservation) -> Self {
         Self { text, held }
     }
 }
@@ -278,7 +279,7 @@ fn covered_event(engine: &Engine, event: &[u8]) -> Option<Bytes> {
 }
 
 /// Formats a server-sent event. `data` must not contain line breaks, like JSON on one line.
-pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
+pub fn event(name: &str, data: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(name.len() + data.len() + 16);
     for part in [b"event: ".as_slice(), name.as_bytes(), b"\ndata: ", data, b"\n\n"] {
         text.extend_from_slice(part);
@@ -288,14 +289,17 @@ pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
 
 /// Formats an event with an id, from which the client can resume. An event without data only
 /// announces its id.
-pub(crate) fn event_of(id: &str, data: &[u8]) -> Bytes {
+pub fn event_of(id: &str, data: &[u8]) -> Bytes {
     let mut text = format!("id: {id}\n").into_bytes();
     text.extend_from_slice(&event("message", data));
     text.into()
 }
 
+/// Interval of the heartbeats on a stream.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
+
 /// A comment that keeps the stream alive.
-pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": \n\n");
+pub const HEARTBEAT: Bytes = Bytes::from_static(b": \n\n");
 
 /// Body of an incoming request.
 pub(crate) type RequestBody = Incoming;

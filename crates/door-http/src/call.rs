@@ -1,30 +1,29 @@
 //! Calls, dry checks by the policy, and the list of tools.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::Dialect;
-use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
+use engine::{Answer, Approval, Asker, CallRequest, Door, NoAsker, Principal};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderMap};
+use parking_lot::Mutex;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
-use crate::body::{self, Event, RequestBody};
+use crate::body::{self, Event, HEARTBEAT_INTERVAL, RequestBody};
+use crate::json_body::parse;
 use crate::origin;
-use crate::principal::Sender;
+use crate::refusal;
 use crate::reply::{self, JSON, Reply};
-use crate::service::ServerState;
+use crate::sender::Sender;
+use crate::state::ServerState;
 
 /// Hint that names the path at which approval requests are answered.
 const ANSWERED_ELSEWHERE: &str = "answer with the user's token at /v1/approvals";
-
-/// Interval of the heartbeats on a stream.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Minimum interval between two progress reports of one call: four per second are as many as a
 /// person can follow.
@@ -53,24 +52,6 @@ struct CheckBody {
     arguments: Option<Value>,
 }
 
-/// Parses a body as JSON.
-///
-/// # Errors
-/// `EVALIDATION` that names the field.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
-    if door_mcp::holds_too_many_values(bytes) {
-        return Err(ToolError::validation("body", "it has more than a million values"));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let field = if path == "." { "body".to_owned() } else { path };
-        ToolError::validation(&field, error.into_inner())
-    })?;
-    json.end().map_err(|error| ToolError::validation("body", error))?;
-    Ok(parsed)
-}
-
 /// `POST /v1/call`: the result of the call, or a stream of events that ends with the result.
 pub(crate) async fn call(
     shared: &Arc<ServerState>,
@@ -80,24 +61,17 @@ pub(crate) async fn call(
 ) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
-        Err(why) => return reply::unread(&why),
+        Err(why) => return refusal::unread(&why),
     };
     let stop = Stop::default();
+    let asker = Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() });
+    let mut principal =
+        Principal::new(Door::Http, sender.session.clone(), shared.options.dialect.as_str(), asker);
+    principal.holder = Some(sender.session.clone());
     let mut request = CallRequest {
-        tool: String::new(),
-        arguments: Value::Null,
-        caller: Caller {
-            session: sender.session.clone(),
-            holder: Some(sender.session.clone()),
-            door: Door::Http,
-            dialect: shared.options.dialect.as_str(),
-            asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),
-            ceiling: Ceiling::default(),
-        },
         stop: stop.clone(),
-        progress: Arc::new(NoProgress),
-        cache: false,
         origin: origin::of(shared, headers, "/v1/call"),
+        ..CallRequest::new(principal, "", Value::Null)
     };
     match parse::<CallBody>(&read.bytes) {
         Ok(call) => {
@@ -118,12 +92,12 @@ pub(crate) async fn call(
     let (events, reply) = reply::events(StopOnDrop(stop));
     let listener = Arc::new(Listener { events: events.clone(), last: Mutex::default() });
     request.progress = listener.clone();
-    request.caller.asker = listener;
+    request.principal.asker = listener;
     let (engine, dialect) = (shared.engine.clone(), shared.options.dialect);
     tokio::spawn(async move {
         let call = engine.call(request);
         tokio::pin!(call);
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
         let result = loop {
             tokio::select! {
                 result = &mut call => break result,
@@ -157,7 +131,7 @@ fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {
 pub(crate) async fn check(shared: &Arc<ServerState>, body: RequestBody) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
-        Err(why) => return reply::unread(&why),
+        Err(why) => return refusal::unread(&why),
     };
     let call: CheckBody = match parse(&read.bytes) {
         Ok(call) => call,
@@ -192,13 +166,6 @@ fn wants_events(headers: &HeaderMap) -> bool {
     kinds.peek().is_some() && kinds.all(|kind| kind == "text/event-stream")
 }
 
-/// Discards progress reports, for clients without a stream.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
-}
-
 /// Cancels a call when its client disconnects.
 struct StopOnDrop(Stop);
 
@@ -224,7 +191,7 @@ impl Listener {
 
 impl Progress for Listener {
     fn report(&self, done: u64, total: Option<u64>, message: &str) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.is_some_and(|last| last.elapsed() < LEAST_INTERVAL) {
             return;
         }

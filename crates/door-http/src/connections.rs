@@ -12,8 +12,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
-use crate::HttpError;
-use crate::service::{self, ServerState};
+use crate::error::HttpError;
+use crate::service;
+use crate::state::ServerState;
 use crate::write_timeout::{WriteDeadline, WriteTimeout};
 
 /// Maximum number of connections that wait in the kernel to be accepted.

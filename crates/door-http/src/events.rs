@@ -11,9 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tool::{Code, Retry, ToolError};
 
 use crate::body::{self, Event};
-use crate::call::HEARTBEAT;
 use crate::reply::{self, Reply};
-use crate::service::ServerState;
+use crate::state::ServerState;
 
 /// Polling interval for changes: short enough that people notice no delay.
 const LOOK: Duration = Duration::from_millis(200);
@@ -76,7 +75,7 @@ async fn tell(
         if *shared.stopping.borrow() {
             return;
         }
-        if beat.elapsed() >= HEARTBEAT {
+        if beat.elapsed() >= body::HEARTBEAT_INTERVAL {
             beat = Instant::now();
             // A client that has not read the previous events needs no heartbeat.
             drop(events.try_send(body::HEARTBEAT.into()));

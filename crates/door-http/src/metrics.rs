@@ -2,45 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 use engine::RANGES_MS;
 use hyper::StatusCode;
 use tool::ByteReservation;
 
+use crate::mount::Gauge;
 use crate::reply::{self, Reply};
-use crate::service::ServerState;
-
-/// Number of responses, by route, method and status.
-#[derive(Default)]
-pub(crate) struct ResponseCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
-
-impl ResponseCounts {
-    pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((route, method, status.as_u16())).or_default() += 1;
-    }
-}
+use crate::response_counts::ResponseCounts;
+use crate::state::{MAX_FOLLOWERS, ServerState};
 
 /// `GET /metrics`.
 pub(crate) fn show(shared: &ServerState) -> Reply {
     let mut text = String::new();
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
+    resources(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Open connections.", open);
-    let own = shared.options.mcp.as_ref().map_or(0, door_mcp::Endpoint::sessions);
-    let sessions = own + shared.endpoints.sessions();
-    gauge(&mut text, "handfast_mcp_sessions", "Open MCP sessions.", sessions);
-    let listening = crate::service::MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
+    for Gauge { name, help, value } in shared.options.mounts.iter().flat_map(|mount| mount.handler.gauges()) {
+        gauge(&mut text, name, help, value);
+    }
+    let listening = MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients listening for questions.", listening);
     reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }
 
 fn answers(text: &mut String, answered: &ResponseCounts) {
     head(text, "handfast_http_requests_total", "counter", "Answered requests.");
-    let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
-    for ((route, method, status), count) in counts.iter() {
+    for ((route, method, status), count) in answered.all() {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(
             text,
@@ -73,6 +63,17 @@ fn calls(text: &mut String, shared: &ServerState) {
     let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
     let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
     let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn resources(text: &mut String, shared: &ServerState) {
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for resource in shared.engine.resources() {
+        *counts.entry(resource.kind).or_default() += 1;
+    }
+    head(text, "handfast_resources", "gauge", "Resources that outlive calls, by kind.");
+    for (kind, count) in counts {
+        let _ = writeln!(text, "handfast_resources{{kind=\"{kind}\"}} {count}");
+    }
 }
 
 fn counter(text: &mut String, name: &str, help: &str, value: u64) {

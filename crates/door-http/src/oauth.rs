@@ -3,13 +3,14 @@
 //! A token is a signed JWT (RFC 9068) with this server as its audience. Tokens for other servers
 //! are refused, and no token is passed on. RFC 9728 defines how clients find the provider.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -238,7 +239,7 @@ impl Provider {
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
         // A poisoned lock is usable, because the value is consistent at all times.
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 
     fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<DecodingKey, TokenRejection>> {

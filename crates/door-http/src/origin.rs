@@ -4,7 +4,7 @@
 use engine::{Origin, Parent};
 use hyper::header::HeaderMap;
 
-use crate::service::ServerState;
+use crate::state::ServerState;
 
 /// Returns the origin of the calls of a `POST` to this path. Empty if tracing is off.
 pub(crate) fn of(shared: &ServerState, headers: &HeaderMap, path: &'static str) -> Origin {

@@ -1,45 +1,12 @@
-//! Senders of requests: holders of this server's own tokens, and subjects of the identity provider.
-//!
-//! All holders of one token are the same sender. Each subject of the provider has its own sessions,
-//! background commands and leases, and cannot reach those of others.
+//! Identification of senders, by their tokens.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-use door_mcp::{Endpoint, McpError};
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use tokio::time::Instant;
 use tool::SessionId;
 
-use crate::Options;
 use crate::credential::{self, Role};
 use crate::oauth::{Subject, TokenRejection};
-
-/// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
-/// longest is ended.
-const MAX_SUBJECTS: usize = 1_000;
-
-/// The sender of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Sender {
-    pub(crate) role: Role,
-    /// Session to which the sender's state belongs.
-    pub(crate) session: SessionId,
-    /// Name at the provider; `None` for a token of this server.
-    pub(crate) subject: Option<String>,
-}
-
-impl Sender {
-    /// Returns the sender's name for the audit log.
-    pub(crate) fn named(&self) -> String {
-        match &self.subject {
-            Some(subject) => {
-                format!("{}, over HTTP", tool::visible(subject).chars().take(100).collect::<String>())
-            }
-            None => "the user, over HTTP".to_owned(),
-        }
-    }
-}
+use crate::options::Options;
+use crate::sender::Sender;
 
 /// Identifies the sender. Without a token, the sender is an agent if agents need no token.
 pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender, TokenRejection> {
@@ -70,41 +37,4 @@ fn of_subject(options: &Options, subject: Subject) -> Sender {
     // after the dot is the same in every run: the engine uses it as the key of the sender's memory.
     let session = SessionId(format!("{}.{hash}", options.session.0));
     Sender { role: subject.role, session, subject: Some(subject.name) }
-}
-
-/// MCP endpoints of the provider's subjects.
-#[derive(Default)]
-pub(crate) struct Endpoints(Mutex<HashMap<SessionId, (Endpoint, Instant)>>);
-
-impl Endpoints {
-    /// Returns the endpoint of a subject, created on first use; for a token of this server, the
-    /// server's own endpoint.
-    ///
-    /// # Errors
-    /// The errors of [`Endpoint::for_session`].
-    pub(crate) fn of(&self, own: &Endpoint, sender: &Sender) -> Result<Endpoint, McpError> {
-        if sender.subject.is_none() {
-            return Ok(own.clone());
-        }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((endpoint, used)) = all.get_mut(&sender.session) {
-            *used = Instant::now();
-            return Ok(endpoint.clone());
-        }
-        if all.len() >= MAX_SUBJECTS {
-            let oldest = all.iter().min_by_key(|(_, (_, used))| *used).map(|(session, _)| session.clone());
-            if let Some((ended, _)) = oldest.and_then(|session| all.remove(&session)) {
-                tokio::spawn(async move { ended.end_all().await });
-            }
-        }
-        let endpoint = own.for_session(sender.session.clone())?;
-        all.insert(sender.session.clone(), (endpoint.clone(), Instant::now()));
-        Ok(endpoint)
-    }
-
-    /// Returns the number of open sessions of all endpoints.
-    pub(crate) fn sessions(&self) -> usize {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().map(|(endpoint, _)| endpoint.sessions()).sum()
-    }
 }

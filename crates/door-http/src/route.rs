@@ -4,6 +4,8 @@ use hyper::Method;
 use tool::ToolError;
 
 use crate::credential::Role;
+use crate::error::HttpError;
+use crate::mount_point::MountPoint;
 use crate::query::plain;
 
 /// A route, with its parameters.
@@ -43,10 +45,8 @@ pub(crate) enum Route {
     Lease(String),
     /// Stream of approval requests.
     Events,
-    /// CSP/1.
-    Csp,
-    /// The Model Context Protocol.
-    Mcp,
+    /// A path of another protocol.
+    Mount(&'static MountPoint),
 }
 
 /// Access to a route.
@@ -58,12 +58,46 @@ pub(crate) enum Access {
     Only(&'static [Role]),
 }
 
-impl Route {
+/// The routes of one server: its own, and those of its mounts.
+pub(crate) struct Routes(Vec<&'static MountPoint>);
+
+impl Routes {
+    /// Adds mounts to the server's own routes.
+    ///
+    /// # Errors
+    /// [`HttpError::Mount`] for a path that is taken, and for a role that may answer questions.
+    // INVARIANT: no credential both asks and answers.
+    pub(crate) fn new(mounts: Vec<&'static MountPoint>) -> Result<Self, HttpError> {
+        for (place, mount) in mounts.iter().enumerate() {
+            let is_taken = mounts[..place].contains(mount) || !matches!(Route::find(mount.path), Ok(None));
+            if is_taken || mount.roles.iter().any(|role| Route::Approve(String::new()).allows(*role)) {
+                return Err(HttpError::Mount { path: mount.path });
+            }
+        }
+        Ok(Self(mounts))
+    }
+
     /// Returns the route at this path.
     ///
     /// # Errors
     /// `EVALIDATION` for an invalid escape.
-    pub(crate) fn find(path: &str) -> Result<Option<Self>, ToolError> {
+    pub(crate) fn find(&self, path: &str) -> Result<Option<Route>, ToolError> {
+        let mounted = self.0.iter().find(|mount| mount.path == path);
+        mounted.map_or_else(|| Route::find(path), |mount| Ok(Some(Route::Mount(mount))))
+    }
+
+    /// Returns the mounted paths.
+    pub(crate) fn points(&self) -> &[&'static MountPoint] {
+        &self.0
+    }
+}
+
+impl Route {
+    /// Returns the server's own route at this path.
+    ///
+    /// # Errors
+    /// `EVALIDATION` for an invalid escape.
+    fn find(path: &str) -> Result<Option<Self>, ToolError> {
         let Some(path) = path.strip_prefix('/') else { return Ok(None) };
         let parts: Vec<&str> = path.split('/').collect();
         let id = |part: &&str| plain(part);
@@ -71,14 +105,12 @@ impl Route {
             ["healthz"] => Self::Health,
             ["readyz"] => Self::Ready,
             ["metrics"] => Self::Metrics,
-            ["mcp"] => Self::Mcp,
             [".well-known", "oauth-protected-resource"]
             | [".well-known", "oauth-protected-resource", "mcp"] => Self::Resource,
             ["v1", "openapi.json"] => Self::OpenApi,
             ["v1", "tools"] => Self::Tools,
             ["v1", "call"] => Self::Call,
             ["v1", "check"] => Self::Check,
-            ["v1", "csp"] => Self::Csp,
             ["v1", "audit"] => Self::Audit,
             ["v1", "events"] => Self::Events,
             ["v1", "approvals"] => Self::Approvals,
@@ -113,17 +145,16 @@ impl Route {
             Self::Leases => "/v1/leases",
             Self::Lease(_) => "/v1/leases/{id}",
             Self::Events => "/v1/events",
-            Self::Csp => "/v1/csp",
-            Self::Mcp => "/mcp",
+            Self::Mount(point) => point.path,
         }
     }
 
     /// Returns the methods in the form of the `Allow` header.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Call | Self::Check | Self::Csp | Self::Approve(_) | Self::Deny(_) => "POST",
+            Self::Call | Self::Check | Self::Approve(_) | Self::Deny(_) => "POST",
             Self::Lease(_) => "DELETE",
-            Self::Mcp => "GET, POST, DELETE",
+            Self::Mount(point) => point.methods,
             // The response to HEAD would never end, because the stream does not.
             Self::Events => "GET",
             _ => "GET, HEAD",
@@ -137,7 +168,8 @@ impl Route {
     pub(crate) fn access(&self) -> Access {
         match self {
             Self::Health | Self::Ready | Self::Resource => Access::Open,
-            Self::Call | Self::Csp | Self::Mcp => Access::Only(&[Role::Agent]),
+            Self::Call => Access::Only(&[Role::Agent]),
+            Self::Mount(point) => Access::Only(point.roles),
             Self::Tools | Self::Check | Self::OpenApi => Access::Only(&[Role::Agent, Role::User]),
             Self::Metrics => Access::Only(&[Role::Observer, Role::User]),
             Self::Audit
@@ -152,7 +184,15 @@ impl Route {
         }
     }
 
-    /// Returns one route of each kind.
+    /// Returns true if holders of this role may use the route.
+    pub(crate) fn allows(&self, role: Role) -> bool {
+        match self.access() {
+            Access::Open => true,
+            Access::Only(roles) => roles.contains(&role),
+        }
+    }
+
+    /// Returns one of the server's own routes of each kind.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let id = || "x".to_owned();
@@ -174,8 +214,6 @@ impl Route {
             Self::Leases,
             Self::Lease(id()),
             Self::Events,
-            Self::Csp,
-            Self::Mcp,
         ]
     }
 }
@@ -183,6 +221,33 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    static MOUNTED: MountPoint =
+        MountPoint { path: "/v1/mounted", roles: &[Role::Agent], methods: "POST", operations: Vec::new };
+
+    #[test]
+    fn a_mounted_path_is_a_route_for_its_roles_and_methods() {
+        let routes = Routes::new(vec![&MOUNTED]).unwrap();
+        let route = routes.find("/v1/mounted").unwrap().unwrap();
+        assert_eq!(route, Route::Mount(&MOUNTED));
+        assert_eq!((route.path(), route.access()), ("/v1/mounted", Access::Only(&[Role::Agent])));
+        assert!(route.takes(&Method::POST) && !route.takes(&Method::GET));
+        assert_eq!(routes.find("/v1/call").unwrap(), Some(Route::Call));
+        for none in ["/v1/mounted/", "/v1/mounted/x", "/V1/mounted"] {
+            assert_eq!(routes.find(none).unwrap(), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_mounted_over_a_path_or_for_who_may_answer() {
+        static TAKEN: MountPoint = MountPoint { path: "/v1/call", ..MOUNTED };
+        static ANSWERS: MountPoint = MountPoint { roles: &[Role::Agent, Role::User], ..MOUNTED };
+        for mounts in [vec![&TAKEN], vec![&MOUNTED, &MOUNTED], vec![&ANSWERS]] {
+            let path = mounts[mounts.len() - 1].path;
+            let refused = Routes::new(mounts).err().unwrap();
+            assert!(matches!(refused, HttpError::Mount { path: refused } if refused == path), "{refused}");
+        }
+    }
 
     #[test]
     fn a_path_is_one_route_or_none() {
@@ -215,14 +280,11 @@ mod tests {
 
     #[test]
     fn nobody_who_may_call_may_answer_and_nobody_who_may_answer_may_call() {
-        let asks = |route: &Route| matches!(route, Route::Call | Route::Csp | Route::Mcp);
+        let asks = |route: &Route| matches!(route, Route::Call);
         let answers = |route: &Route| matches!(route, Route::Approve(_) | Route::Deny(_) | Route::Lease(_));
         for role in Role::ALL {
             let may = |which: &dyn Fn(&Route) -> bool| {
-                Route::all().iter().filter(|route| which(route)).any(|route| match route.access() {
-                    Access::Open => true,
-                    Access::Only(roles) => roles.contains(&role),
-                })
+                Route::all().iter().filter(|route| which(route)).any(|route| route.allows(role))
             };
             assert!(!(may(&asks) && may(&answers)), "{role:?}");
         }

@@ -1,62 +1,24 @@
 //! Processing of one request, from its head to its response.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use engine::Engine;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
-use tokio::sync::{Semaphore, watch};
-use tool::ToolError;
 
-use crate::body::{BodyBudget, RequestBody};
+use crate::body::RequestBody;
 use crate::credential::Role;
-use crate::metrics::{self, ResponseCounts};
+use crate::mount::{MountBody, MountRequest};
 use crate::oauth::TokenRejection;
-use crate::origin_check::Guard;
-use crate::principal::{self, Endpoints, Sender};
+use crate::principal;
+use crate::refusal;
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
-use crate::{Options, approvals, audit, call, csp_messages, events, mcp_route, openapi};
-
-/// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
-pub(crate) const MAX_FOLLOWERS: usize = 32;
-
-/// State shared by all connections.
-pub(crate) struct ServerState {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) options: Options,
-    pub(crate) guard: Guard,
-    /// MCP endpoints of the provider's subjects.
-    pub(crate) endpoints: Endpoints,
-    pub(crate) room: BodyBudget,
-    /// Permits for connections.
-    pub(crate) places: Arc<Semaphore>,
-    /// Permits for listeners of `/v1/events`.
-    pub(crate) followers: Arc<Semaphore>,
-    pub(crate) answered: ResponseCounts,
-    /// Set to true when the server is stopped.
-    pub(crate) stopping: watch::Sender<bool>,
-}
-
-impl ServerState {
-    pub(crate) fn new(engine: Arc<Engine>, options: Options, address: SocketAddr) -> Self {
-        Self {
-            engine,
-            guard: Guard::new(address, &options.hosts, &options.origins),
-            endpoints: Endpoints::default(),
-            room: BodyBudget::new(options.body_limit, options.patience),
-            places: Arc::new(Semaphore::new(options.connections)),
-            followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
-            answered: ResponseCounts::default(),
-            stopping: watch::Sender::new(false),
-            options,
-        }
-    }
-}
+use crate::sender::Sender;
+use crate::state::ServerState;
+use crate::{approvals, audit, call, events, metrics, openapi, origin};
 
 /// Responds to a request.
 pub(crate) async fn answer(
@@ -94,32 +56,31 @@ fn method_name(method: &Method) -> &'static str {
 /// Performs the checks that every request must pass. Returns the route and the sender, or the refusal.
 async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
-    shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&shared.engine, &stranger)))?;
+    shared.guard.check(head).map_err(|stranger| nowhere(refusal::stranger(&shared.engine, &stranger)))?;
     let path = head.uri.path();
-    let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
+    let found = shared.routes.find(path).map_err(|error| nowhere(reply::failure(&error)))?;
     let Some(route) = found else {
         let sender = principal::of(&shared.options, &head.headers).await.ok();
-        return Err(nowhere(reply::unknown_path(&shared.engine, path, sender.map(|sender| sender.role))));
+        return Err(nowhere(refusal::unknown_path(&shared.engine, path, sender.map(|sender| sender.role))));
     };
-    let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
     let nobody = || Sender { role: Role::Observer, session: shared.options.session.clone(), subject: None };
     let provider = shared.options.provider.as_ref();
     let sender = match route.access() {
-        Access::Only(roles) if !open => {
+        Access::Only(roles) => {
             let needs = |sender: Option<&Sender>| {
                 let scope = provider.and_then(|provider| provider.scope_of(roles[0]));
-                reply::wrong_role(sender.map(|sender| sender.role), roles, provider, scope)
+                refusal::wrong_role(sender.map(|sender| sender.role), roles, provider, scope)
             };
             match principal::of(&shared.options, &head.headers).await {
                 Ok(sender) if roles.contains(&sender.role) => sender,
                 Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
                 Err(TokenRejection::Scope) => return Err((route.path(), needs(None))),
                 Err(refused) => {
-                    return Err((route.path(), reply::no_credential(&shared.engine, &refused, provider)));
+                    return Err((route.path(), refusal::no_credential(&shared.engine, &refused, provider)));
                 }
             }
         }
-        _ => nobody(),
+        Access::Open => nobody(),
     };
     if !route.takes(&head.method) {
         return Err((route.path(), reply::wrong_method(route.methods())));
@@ -139,7 +100,7 @@ async fn respond(
         Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
         Route::Ready => ready(shared),
         Route::Metrics => metrics::show(shared),
-        Route::OpenApi => reply::json(StatusCode::OK, &openapi::document()),
+        Route::OpenApi => reply::json(StatusCode::OK, &openapi::document(shared.routes.points())),
         Route::Tools => call::tools(shared),
         Route::Call => call::call(shared, sender, &head.headers, body).await,
         Route::Check => call::check(shared, body).await,
@@ -152,24 +113,23 @@ async fn respond(
         Route::Leases => approvals::leases(shared, query).await,
         Route::Lease(id) => approvals::revoke(shared, sender, id).await,
         Route::Events => events::follow(shared),
-        Route::Csp => match &shared.options.csp {
-            None => reply::no_csp(),
-            Some(options) => csp_messages::post(shared, sender, options, &head.headers, body).await,
-        },
         Route::Resource => match &shared.options.provider {
-            None => reply::unknown_path(&shared.engine, head.uri.path(), None),
+            None => refusal::unknown_path(&shared.engine, head.uri.path(), None),
             Some(provider) => reply::json(StatusCode::OK, &provider.metadata()),
         },
-        Route::Mcp => match shared.options.mcp.as_ref().map(|own| shared.endpoints.of(own, sender)) {
-            None => reply::unknown_path(&shared.engine, head.uri.path(), Some(sender.role)),
-            Some(Err(error)) => {
-                reply::failure(&ToolError::internal("no session can be opened").because(error))
+        Route::Mount(point) => match shared.handler(point) {
+            None => refusal::unknown_path(&shared.engine, head.uri.path(), Some(sender.role)),
+            Some(handler) => {
+                let request = MountRequest {
+                    origin: origin::of(shared, &head.headers, point.path),
+                    method: head.method,
+                    headers: head.headers,
+                    sender: sender.clone(),
+                    body: MountBody::new(body, shared.room.clone()),
+                    stopping: shared.stopping.subscribe(),
+                };
+                handler.respond(request).await
             }
-            Some(Ok(endpoint)) => match head.method {
-                Method::GET => mcp_route::hear(shared, &endpoint, &head.headers),
-                Method::DELETE => mcp_route::end(&endpoint, &head.headers).await,
-                _ => mcp_route::post(shared, &endpoint, &head.headers, body).await,
-            },
         },
     }
 }

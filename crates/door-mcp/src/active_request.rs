@@ -3,47 +3,51 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rmcp::RoleServer;
-use rmcp::model::{
-    ErrorData, Extensions, JsonObject, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerRequest,
-};
-use rmcp::service::RequestContext;
+use engine::Parent;
+use rmcp::model::{JsonObject, RequestId, ServerJsonRpcMessage, ServerRequest};
 use rmcp::task_manager::TaskContext;
 use serde_json::{Value, json};
-use tool::Stop;
 
 use crate::client_info::ClientInfo;
-use crate::connection::Connection;
-use crate::decode::cancelled_notification;
-use crate::id::{Id, ProgressToken};
+use crate::connection::{Connection, PendingRequest};
+use crate::decode::{UnusableCall, cancelled_notification};
+use crate::id::Id;
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
-use crate::tasks_2025_11::Task;
 
 /// A request in progress.
-pub(crate) struct ActiveRequest {
-    /// Assigned number of the request.
-    pub(crate) number: i64,
+pub struct ActiveRequest {
+    /// Place of the request in its connection.
+    pub(crate) pending: Arc<PendingRequest>,
     /// Method of the request.
     pub(crate) method: &'static str,
-    pub(crate) peer: ClientInfo,
+    /// Client of the request.
+    pub peer: ClientInfo,
     /// The client's progress token, if the client asks for progress.
     pub(crate) progress: Option<Id>,
-    pub(crate) meta: RequestMetaObject,
+    /// Minimum severity of log messages that the request asks for.
+    pub(crate) least_severity: Option<Severity>,
     /// Fields of `_meta` with the parent span.
     pub(crate) traced: JsonObject,
-    pub(crate) extensions: Extensions,
-    /// Requested when the request is cancelled or the client disconnects.
-    pub(crate) stop: Stop,
+    /// Reason why the call cannot be made.
+    pub(crate) unusable: Option<UnusableCall>,
+    pub(crate) arrival: Arrival,
     pub(crate) line: ClientLine,
-    /// Task of the call, in the form of revision 2025-11-25.
-    pub(crate) task: Option<Arc<Task>>,
-    /// Task that the call becomes if it takes long, in the form of revision 2026-07-28.
-    pub(crate) later: TaskSlot,
+    /// Task that the call becomes if it takes long.
+    pub(crate) task: TaskSlot,
 }
 
-/// A task of revision 2026-07-28, set once the call is one.
+/// A task, set once the call is one.
 pub(crate) type TaskSlot = Arc<OnceLock<TaskContext>>;
+
+/// Way in which a message arrived.
+#[derive(Debug, Clone)]
+pub(crate) enum Arrival {
+    /// A line of a stream.
+    Line,
+    /// A message of its own over HTTP, with the parent span of its HTTP request.
+    Independent(Option<Parent>),
+}
 
 /// The way to the client of one request.
 #[derive(Clone)]
@@ -55,80 +59,54 @@ pub(crate) struct ClientLine {
 }
 
 impl ActiveRequest {
-    /// Begins a turn.
-    ///
-    /// # Errors
-    /// An internal error if the request was already settled.
-    pub(crate) fn begin(
-        context: RequestContext<RoleServer>,
-        method: &'static str,
-        connection: &Arc<Connection>,
-        patience: Duration,
-    ) -> Result<Self, ErrorData> {
-        let number = match context.id {
-            RequestId::Number(number) => number,
-            RequestId::String(_) => {
-                return Err(ErrorData::internal_error("a request has lost its number", None));
-            }
-        };
-        let Some(outbox) = connection.outbox_of(number) else {
-            return Err(ErrorData::internal_error("the client no longer waits for this request", None));
-        };
-        let stop = Stop::default();
-        connection.attach(number, &stop);
-        let peer = ClientInfo::of(&context);
-        let line = ClientLine { connection: connection.clone(), outbox, patience };
-        let RequestContext { meta, extensions, .. } = context;
-        let named = |name: &&str| meta.0.0.get(*name).map(|value| ((*name).to_owned(), value.clone()));
-        let traced = ["traceparent", "tracestate"].iter().filter_map(named).collect();
-        Ok(Self {
-            number,
-            method,
-            peer,
-            progress: extensions.get::<ProgressToken>().map(|token| token.0.clone()),
-            meta,
-            traced,
-            extensions,
-            stop,
-            line,
-            task: None,
-            later: TaskSlot::default(),
-        })
-    }
-
-    /// Clones the turn without progress and log messages, for a call that outlives its request.
+    /// Clones the request without progress and log messages, for a call that outlives it.
     pub(crate) fn silent(&self) -> Self {
         Self {
-            number: self.number,
+            pending: self.pending.clone(),
             method: self.method,
             peer: self.peer.clone(),
             progress: None,
-            meta: RequestMetaObject::default(),
+            least_severity: None,
             traced: self.traced.clone(),
-            extensions: self.extensions.clone(),
-            stop: self.stop.clone(),
+            unusable: self.unusable.clone(),
+            arrival: self.arrival.clone(),
             line: self.line.clone(),
             task: self.task.clone(),
-            later: self.later.clone(),
         }
     }
 
     /// Sends a log message to the client, if it asks for this severity. Up to revision 2025-11-25,
     /// the client sets the severity for the connection; from 2026-07-28 on, with each request.
-    pub(crate) fn log(&self, level: Severity, logger: &str, data: &Value) {
-        let wanted =
-            if self.peer.modern { Severity::wanted(&self.meta) } else { self.line.connection.log_level() };
+    pub fn log(&self, level: Severity, logger: &str, data: &Value) {
+        let wanted = if self.peer.modern { self.least_severity } else { self.line.connection.log_level() };
         if wanted.is_some_and(|least| level >= least) {
             let params = json!({"level": level.as_str(), "logger": logger, "data": data});
             let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
             self.line.outbox.post(Message::Raw(message));
         }
     }
+
+    /// Reports progress to the client, if it asks for progress.
+    pub fn report(&self, progress: u64, total: u64) {
+        if let Some(token) = self.progress.clone() {
+            let params = json!({"progress": progress, "total": total});
+            self.line.outbox.post(Message::of_progress(&params, token));
+        }
+    }
+
+    /// Sends a request to the client, in the form of the revisions up to 2025-11-25, and returns
+    /// its result.
+    ///
+    /// # Errors
+    /// The reason why there is no result.
+    pub async fn ask(&self, request: ServerRequest) -> Result<Value, ElicitError> {
+        self.line.ask(request).await.map(|answer| answer.said)
+    }
 }
 
 /// Reason why there is no response to a request of the server, in words for the caller.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ElicitError {
+pub enum ElicitError {
     /// The client disconnected.
     #[error("the client is gone")]
     Gone,
@@ -157,7 +135,7 @@ impl ClientLine {
         let asked = tokio::time::Instant::now();
         let (number, said) = self.connection.ask();
         let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
-        self.outbox.post(Message::Ours(Box::new(message)));
+        self.outbox.post(Message::Request(Box::new(message)));
         let mut open = OpenQuestion { of: self, number: Some(number) };
         let said = tokio::select! {
             said = said => said,

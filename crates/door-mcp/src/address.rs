@@ -1,5 +1,6 @@
 //! URIs of resources: `handfast://KIND/NAME?OPTION=VALUE`.
 
+use dialects::content_tools::{self, ContentTool};
 use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
@@ -27,17 +28,19 @@ impl Address {
     /// Parses a URI; `None` if no resource has this URI.
     pub(crate) fn of(uri: &str) -> Option<Self> {
         match uri {
-            CHECKPOINTS => return Some(Self::Tool("checkpoint_list", json!({"limit": 100}))),
+            CHECKPOINTS => {
+                return Some(Self::Tool(content_tools::CHECKPOINT_LIST, json!({"limit": 100})));
+            }
             CALLS => return Some(Self::Audit(None)),
             _ => {}
         }
         let (kind, rest) = uri.strip_prefix("handfast://")?.split_once('/')?;
         let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
         let name = decoded(name).filter(|name| !name.is_empty())?;
-        let (tool, argument, known): (_, _, &[&str]) = match kind {
-            "file" => ("file_read", "path", &["offset", "max_bytes"]),
-            "output" => ("output_read", "output_ref", &["offset", "limit", "regex"]),
-            "checkpoint" => ("checkpoint_diff", "id", &[]),
+        let ContentTool { name: tool, argument, options: known } = match kind {
+            "file" => content_tools::FILE,
+            "output" => content_tools::OUTPUT,
+            "checkpoint" => content_tools::CHECKPOINT,
             "call" if options.is_empty() => return Some(Self::Audit(Some(name))),
             _ => return None,
         };

@@ -1,43 +1,25 @@
 //! Approval by the client of this connection, in the way of its protocol revision.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
+use parking_lot::Mutex;
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerRequest};
 use rmcp::task_manager::TaskContext;
 use tool::BoxFuture;
 
 use crate::active_request::{ActiveRequest, ClientLine, ElicitAnswer, ElicitError, TaskSlot};
 use crate::question::{self, Choice, Elicitation};
-use crate::tasks_2025_11::Task;
 
 /// Reason for not asking a client that shows no forms.
 const NO_FORMS: &str = "this client does not support forms";
 
 /// Asks by `elicitation/create`, up to revision 2025-11-25.
 pub(crate) struct ElicitByRequest {
-    pub(crate) way: QuestionChannel,
+    pub(crate) line: ClientLine,
     pub(crate) shows_forms: bool,
     pub(crate) allowed: Elicitation,
     pub(crate) by: String,
-}
-
-/// Destination of a question.
-pub(crate) enum QuestionChannel {
-    /// The client, before the response to its request.
-    Line(ClientLine),
-    /// The client that waits for the result of this task. The duration bounds the wait.
-    Task(Arc<Task>, Duration),
-}
-
-impl QuestionChannel {
-    async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitAnswer, ElicitError> {
-        match self {
-            Self::Line(line) => line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await,
-            Self::Task(task, patience) => task.ask(form, *patience).await,
-        }
-    }
 }
 
 impl Asker for ElicitByRequest {
@@ -57,7 +39,7 @@ impl ElicitByRequest {
             return Err(NO_FORMS.to_owned());
         }
         let form = question::form(approval, self.allowed)?;
-        match self.way.ask(form).await {
+        match self.line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await {
             Ok(said) => Ok(understood(said, approval, self.allowed, &self.by)),
             // The form was shown for as long as a call waits.
             Err(unsaid @ ElicitError::Late(_)) => Ok(Answer::Unanswered { hint: unsaid.to_string() }),
@@ -111,7 +93,7 @@ impl ElicitByRetry {
             shows_forms: turn.peer.shows_forms(),
             allowed,
             by: turn.peer.by.clone(),
-            task: turn.later.clone(),
+            task: turn.task.clone(),
             patience: turn.line.patience,
             said: Mutex::new(said),
             open: Mutex::default(),
@@ -125,7 +107,7 @@ impl ElicitByRetry {
 
     /// Takes the approval that the client must be asked about, if the call needs one.
     pub(crate) fn open_question(&self) -> Option<Approval> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.open.lock().take()
     }
 
     async fn decide(&self, approval: &Approval) -> Answer {
@@ -139,7 +121,7 @@ impl ElicitByRetry {
             (Err(hint), _) => Err(hint),
             (Ok(form), Some(task)) => self.ask_in(task, form, approval).await,
             (Ok(_), None) => {
-                *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
+                *self.open.lock() = Some(approval.clone());
                 return Answer::Later;
             }
         };
@@ -169,7 +151,7 @@ impl ElicitByRetry {
     /// Returns the user's earlier answer to this question, if this is the repeated call.
     fn said_before(&self, approval: &Approval) -> Option<Answer> {
         // One answer covers one question: a second question of the same call is asked anew.
-        if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(said) = self.said.lock().take() {
             return Some(if said.digest == approval.digest {
                 question::answer(said.choice, approval, &said.by)
             } else {

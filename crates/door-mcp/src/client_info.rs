@@ -1,8 +1,6 @@
 //! Properties of a client that affect its responses.
 
-use rmcp::RoleServer;
-use rmcp::model::{ClientCapabilities, ProtocolVersion};
-use rmcp::service::RequestContext;
+use rmcp::model::{ClientCapabilities, InitializeRequestParams, ProtocolVersion, RequestMetaObject};
 
 /// Capability (extension or experimental) of a client that supports resource links in results. The
 /// protocol defines none, and agents fail on unknown content blocks.
@@ -10,33 +8,38 @@ const LINKS: &str = "handfast/resource_links";
 
 /// The client of one request.
 #[derive(Clone)]
-pub(crate) struct ClientInfo {
+pub struct ClientInfo {
     /// True for revision 2026-07-28 and later, in which every request is self-contained.
-    pub(crate) modern: bool,
+    pub modern: bool,
     /// True if the client supports structured content and output schemas (revision 2025-06-18 and later).
     pub(crate) structured: bool,
     /// Revision of the protocol.
     pub(crate) version: Option<ProtocolVersion>,
     /// Capabilities of the client.
-    pub(crate) capabilities: ClientCapabilities,
+    pub capabilities: ClientCapabilities,
     /// Name of the answering user, for the audit log.
     pub(crate) by: String,
 }
 
 impl ClientInfo {
-    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
-        let version = context.protocol_version();
+    /// Returns the client of a request with this `_meta`. Up to revision 2025-11-25, the client has
+    /// introduced itself in the handshake.
+    pub(crate) fn of(meta: &RequestMetaObject, handshake: Option<&InitializeRequestParams>) -> Self {
+        let version = meta.protocol_version().or_else(|| handshake.map(|said| said.protocol_version.clone()));
         let since = |revision: ProtocolVersion| {
             version.as_ref().is_some_and(|version| version.as_str() >= revision.as_str())
         };
-        let by = context.client_info().map_or_else(
+        let client = meta.client_info().or_else(|| handshake.map(|said| said.client_info.clone()));
+        let by = client.map_or_else(
             || "the user of an unnamed client".to_owned(),
             |client| format!("the user of {} {}", client.name, client.version),
         );
+        let capabilities =
+            meta.client_capabilities().or_else(|| handshake.map(|said| said.capabilities.clone()));
         Self {
             modern: since(ProtocolVersion::V_2026_07_28),
             structured: since(ProtocolVersion::V_2025_06_18),
-            capabilities: context.client_capabilities().unwrap_or_default(),
+            capabilities: capabilities.unwrap_or_default(),
             version,
             // The name goes into the audit log, and the client chose it.
             by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
@@ -44,14 +47,8 @@ impl ClientInfo {
     }
 
     /// Returns true if the client accepts a task in place of a result.
-    pub(crate) fn takes_tasks(&self) -> bool {
+    pub fn takes_tasks(&self) -> bool {
         self.modern && self.capabilities.supports_tasks()
-    }
-
-    /// Returns true if the client supports tasks in the form of revision 2025-11-25, the only
-    /// revision with that form.
-    pub(crate) fn knows_past_tasks(&self) -> bool {
-        self.version == Some(ProtocolVersion::V_2025_11_25)
     }
 
     /// Returns true if the client supports resource links in results.

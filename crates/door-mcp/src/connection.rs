@@ -1,21 +1,18 @@
-//! Pending requests of one connection.
-//!
-//! rmcp sees each request under a number assigned here. So ids of any kind work, and two requests
-//! with the same id both get a response. The number also identifies the resources of a response
-//! when it is written.
+//! Requests of one connection that wait for their responses, and the state that its requests share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use rmcp::model::{ErrorData, SubscriptionFilter};
+use parking_lot::{Mutex, MutexGuard};
+use rmcp::model::{ErrorData, InitializeRequestParams, SubscriptionFilter};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tool::{ByteReservation, Code, RawJson, Retry, Stop, StopReason, ToolError};
+use tool::{Code, Retry, Stop, StopReason, ToolError};
 
 use crate::id::Id;
 use crate::log::Severity;
-use crate::notices::Notice;
+use crate::notice::Notice;
 use crate::outbox::{Message, Outbox};
 
 /// Maximum number of pending requests. A further one is refused at once.
@@ -24,7 +21,7 @@ pub(crate) const MAX_REQUESTS: usize = 4096;
 /// Maximum total size of the messages of pending requests, in bytes: eight of the largest.
 const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
 
-/// State shared by the reader, the handler and the writer of one connection.
+/// State shared by the reader and the handlers of one connection.
 #[derive(Default)]
 pub(crate) struct Connection {
     state: Mutex<State>,
@@ -34,12 +31,17 @@ pub(crate) struct Connection {
 
 #[derive(Default)]
 struct State {
-    last: i64,
-    requests: HashMap<i64, Request>,
+    /// Pending requests. Several may have the same id.
+    requests: Vec<Arc<PendingRequest>>,
+    /// Total size of the messages of the pending requests, in bytes.
+    bytes: usize,
     /// The server's own requests that wait for the client's response.
     questions: HashMap<i64, oneshot::Sender<ClientResponse>>,
-    bytes: usize,
+    /// Number of the server's last own request.
+    last_question: i64,
     closed: bool,
+    /// Parameters of the client's last handshake.
+    handshake: Option<Arc<InitializeRequestParams>>,
     /// Stop handles of calls that run as tasks.
     outliving: Vec<Stop>,
     /// Outbox for messages that belong to no request, once the client may receive them.
@@ -56,33 +58,19 @@ pub(crate) const MAX_WATCHED: usize = 1000;
 /// Response of a client to a request of the server.
 pub(crate) type ClientResponse = Result<Value, ErrorData>;
 
-struct Request {
-    id: Id,
-    /// Outbox for the response, and for messages before it.
-    outbox: Outbox,
-    bytes: usize,
-    kind: Kind,
-    cancelled: bool,
-    stop: Option<Stop>,
-    held: ByteReservation,
-    structured: Option<RawJson>,
-    instead: Option<Value>,
-    /// Subscriptions of this request, until it is cancelled.
-    listens: Option<SubscriptionFilter>,
-}
-
-/// A request that gets its response now.
-pub(crate) struct Settled {
+/// A request that waits for its response.
+pub(crate) struct PendingRequest {
     /// The client's id of the request.
     pub(crate) id: Id,
-    /// Outbox for the response.
+    /// Outbox for the response, and for messages before it.
     pub(crate) outbox: Outbox,
-    /// Resources that the response occupies until it was sent.
-    pub(crate) held: ByteReservation,
-    /// Structured content of the response, if it is not part of the response itself.
-    pub(crate) structured: Option<RawJson>,
-    /// Complete response, if rmcp has no type for it.
-    pub(crate) instead: Option<Value>,
+    /// Requested when the client cancels the request or disconnects.
+    pub(crate) stop: Stop,
+    bytes: usize,
+    kind: Kind,
+    cancelled: AtomicBool,
+    /// Subscriptions of this request.
+    listens: OnceLock<SubscriptionFilter>,
 }
 
 /// Kind of a request, which decides whether the client may cancel it.
@@ -94,12 +82,36 @@ pub(crate) enum Kind {
     Other,
 }
 
+impl PendingRequest {
+    /// Cancels the request on behalf of the client: its call is stopped, and it gets no response.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.stop.request(StopReason::Cancelled);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Registers the subscriptions of this request, until it is cancelled or answered.
+    pub(crate) fn listen(&self, wanted: SubscriptionFilter) {
+        // A request listens once, so the cell was empty.
+        let _ = self.listens.set(wanted);
+    }
+}
+
 impl Connection {
-    /// Registers a request and assigns a number to it.
+    /// Registers a request.
     ///
     /// # Errors
     /// `EQUOTA` if too many requests are pending.
-    pub(crate) fn admit(&self, id: &Id, bytes: usize, kind: Kind, outbox: &Outbox) -> Result<i64, ToolError> {
+    pub(crate) fn admit(
+        &self,
+        id: &Id,
+        bytes: usize,
+        kind: Kind,
+        outbox: &Outbox,
+    ) -> Result<Arc<PendingRequest>, ToolError> {
         let mut state = self.state();
         let full = if state.requests.len() >= MAX_REQUESTS {
             Some(format!("{MAX_REQUESTS} requests are already waiting for a response"))
@@ -113,33 +125,38 @@ impl Connection {
                 .hint("wait for some responses, then send the request again")
                 .retry(Retry::AfterMs(1000)));
         }
-        state.last += 1;
-        state.bytes += bytes;
-        let number = state.last;
-        let (held, structured) = (ByteReservation::default(), None);
-        let (id, outbox) = (id.clone(), outbox.clone());
-        let (stop, listens, instead) = (None, None, None);
-        let request =
-            Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, instead, listens };
-        state.requests.insert(number, request);
-        Ok(number)
-    }
-
-    /// Returns the outbox for messages about a request; `None` once the request is settled.
-    pub(crate) fn outbox_of(&self, number: i64) -> Option<Outbox> {
-        self.state().requests.get(&number).map(|request| request.outbox.clone())
-    }
-
-    /// Returns the client's id of a request; `None` once the request is settled.
-    pub(crate) fn id_of(&self, number: i64) -> Option<Id> {
-        self.state().requests.get(&number).map(|request| request.id.clone())
-    }
-
-    /// Registers the subscriptions of a request, until it is cancelled.
-    pub(crate) fn listen(&self, number: i64, wanted: SubscriptionFilter) {
-        if let Some(request) = self.state().requests.get_mut(&number) {
-            request.listens = Some(wanted);
+        let (stop, cancelled, listens) = (Stop::default(), AtomicBool::default(), OnceLock::new());
+        if state.closed {
+            stop.request(StopReason::Cancelled);
         }
+        let (id, outbox) = (id.clone(), outbox.clone());
+        let pending = Arc::new(PendingRequest { id, outbox, stop, bytes, kind, cancelled, listens });
+        state.bytes += bytes;
+        state.requests.push(pending.clone());
+        Ok(pending)
+    }
+
+    /// Removes a request that has ended. Returns false if the client has cancelled it, and so gets
+    /// no response.
+    pub(crate) fn settle(&self, pending: &Arc<PendingRequest>) -> bool {
+        let mut state = self.state();
+        if let Some(place) = state.requests.iter().position(|other| Arc::ptr_eq(other, pending)) {
+            state.requests.swap_remove(place);
+            state.bytes -= pending.bytes;
+        }
+        drop(state);
+        self.settled.notify_waiters();
+        !pending.is_cancelled()
+    }
+
+    /// Records the client's handshake. A later one replaces it.
+    pub(crate) fn shake_hands(&self, handshake: InitializeRequestParams) {
+        self.state().handshake = Some(Arc::new(handshake));
+    }
+
+    /// Returns the parameters of the client's last handshake.
+    pub(crate) fn handshake(&self) -> Option<Arc<InitializeRequestParams>> {
+        self.state().handshake.clone()
     }
 
     /// Sets the outbox for messages that belong to no request. Replaces the previous one.
@@ -158,8 +175,8 @@ impl Connection {
         if let Some(standing) = state.standing.as_ref().filter(|_| wanted && !self.modern()) {
             standing.post(Message::Raw(notice.message()));
         }
-        let listening = state.requests.values().filter(|request| {
-            !request.cancelled && request.listens.as_ref().is_some_and(|wanted| notice.is_in(wanted))
+        let listening = state.requests.iter().filter(|request| {
+            !request.is_cancelled() && request.listens.get().is_some_and(|wanted| notice.is_in(wanted))
         });
         for request in listening {
             request.outbox.post(Message::of_a_subscription(notice.message(), request.id.clone()));
@@ -190,24 +207,13 @@ impl Connection {
         self.state().log_level = Some(level);
     }
 
-    /// Abandons a request for whose response no client waits: its call is stopped.
-    pub(crate) fn abandon(&self, number: i64) {
-        let stop = self.state().requests.get_mut(&number).and_then(|request| {
-            request.cancelled = true;
-            request.stop.take()
-        });
-        if let Some(stop) = stop {
-            stop.request(StopReason::Cancelled);
-        }
-    }
-
     /// Assigns a number to a request of the server. Returns the number, and the receiver of the
     /// client's response.
     pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<ClientResponse>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
-        state.last += 1;
-        let number = state.last;
+        state.last_question += 1;
+        let number = state.last_question;
         state.questions.insert(number, sender);
         (number, receiver)
     }
@@ -236,65 +242,16 @@ impl Connection {
         self.state().requests.is_empty()
     }
 
-    /// Ties a call to its request, so that it is stopped when the client cancels the request or
-    /// disconnects.
-    pub(crate) fn attach(&self, number: i64, stop: &Stop) {
-        let mut state = self.state();
-        let closed = state.closed;
-        let wanted = match state.requests.get_mut(&number) {
-            Some(request) => {
-                request.stop = Some(stop.clone());
-                !request.cancelled && !closed
-            }
-            None => false,
-        };
-        drop(state);
-        if !wanted {
-            stop.request(StopReason::Cancelled);
-        }
-    }
-
-    /// Stores the resources that a response occupies until it was sent, and structured content that
-    /// bypasses rmcp.
-    pub(crate) fn hold(&self, number: i64, held: ByteReservation, structured: Option<RawJson>) {
-        if let Some(request) = self.state().requests.get_mut(&number) {
-            request.held = held;
-            request.structured = structured;
-        }
-    }
-
-    /// Replaces the response of rmcp, for responses that rmcp has no type for.
-    pub(crate) fn answer_instead(&self, number: i64, answer: Value) {
-        if let Some(request) = self.state().requests.get_mut(&number) {
-            request.instead = Some(answer);
-        }
-    }
-
-    /// Cancels a request on behalf of the client: its call is stopped, and it gets no response.
+    /// Cancels the requests with this id on behalf of the client.
     pub(crate) fn cancel(&self, id: &Id) {
-        let mut stops = Vec::new();
-        for request in self.state().requests.values_mut() {
-            if request.id == *id && request.kind == Kind::Other {
-                request.cancelled = true;
-                stops.extend(request.stop.take());
-            }
+        let state = self.state();
+        let named = state.requests.iter().filter(|request| request.id == *id && request.kind == Kind::Other);
+        let named: Vec<_> = named.cloned().collect();
+        // A stop runs the callbacks of its call, which may use this connection.
+        drop(state);
+        for request in named {
+            request.cancel();
         }
-        for stop in stops {
-            stop.request(StopReason::Cancelled);
-        }
-    }
-
-    /// Ends a request. Returns the data for its response; `None` if it was cancelled or is unknown.
-    pub(crate) fn settle(&self, number: i64) -> Option<Settled> {
-        let request = {
-            let mut state = self.state();
-            let request = state.requests.remove(&number)?;
-            state.bytes -= request.bytes;
-            request
-        };
-        self.settled.notify_waiters();
-        let Request { id, outbox, held, structured, instead, cancelled, .. } = request;
-        (!cancelled).then_some(Settled { id, outbox, held, structured, instead })
     }
 
     /// Waits until no request is pending.
@@ -315,8 +272,7 @@ impl Connection {
             state.closed = true;
             state.standing = None;
             let outliving = std::mem::take(&mut state.outliving);
-            let stops = state.requests.values_mut().filter_map(|request| request.stop.take());
-            stops.chain(outliving).collect()
+            state.requests.iter().map(|request| request.stop.clone()).chain(outliving).collect()
         };
         for stop in stops {
             stop.request(StopReason::Cancelled);
@@ -334,14 +290,12 @@ impl Connection {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
@@ -350,44 +304,41 @@ mod tests {
         Id::read(serde_json::value::to_raw_value(value).unwrap()).unwrap().unwrap()
     }
 
-    fn admit(connection: &Connection, name: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
+    fn admit(
+        connection: &Connection,
+        name: &Value,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<Arc<PendingRequest>, ToolError> {
         connection.admit(&id(name), bytes, kind, &crate::outbox::outbox().0)
     }
 
-    fn held(token: &Arc<()>) -> ByteReservation {
-        ByteReservation(Some(Box::new(token.clone())))
-    }
-
     #[test]
-    fn what_an_answer_holds_is_given_out_with_it_and_given_back_without_it() {
+    fn a_cancelled_request_gets_no_answer_and_another_gets_one() {
         let connection = Connection::default();
-        let token = Arc::new(());
         let answered = admit(&connection, &json!("a"), 1, Kind::Other).unwrap();
         let cancelled = admit(&connection, &json!("b"), 1, Kind::Other).unwrap();
-        connection.hold(answered, held(&token), None);
-        connection.hold(cancelled, held(&token), None);
-        connection.hold(99, held(&token), None);
-        assert_eq!(Arc::strong_count(&token), 3);
         connection.cancel(&id(&json!("b")));
-        assert!(connection.settle(cancelled).is_none());
-        assert_eq!(Arc::strong_count(&token), 2);
-        let settled = connection.settle(answered).unwrap();
-        assert_eq!((settled.id.shown(), Arc::strong_count(&token)), ("a", 2));
-        drop(settled);
-        assert_eq!(Arc::strong_count(&token), 1);
-        assert!(connection.settle(answered).is_none());
+        assert!(!connection.settle(&cancelled));
+        assert!(!connection.is_idle());
+        assert_eq!((answered.id.shown(), connection.settle(&answered)), ("a", true));
+        assert!(connection.is_idle());
     }
 
     #[test]
     fn requests_with_the_same_id_are_apart_and_cancelled_together() {
         let connection = Connection::default();
-        let numbers = [1, 1].map(|id| admit(&connection, &json!(id), 1, Kind::Other).unwrap());
-        assert_ne!(numbers[0], numbers[1]);
-        let stops = [Stop::default(), Stop::default()];
-        connection.attach(numbers[0], &stops[0]);
+        let [first, second, third] =
+            [1, 1, 1].map(|id| admit(&connection, &json!(id), 1, Kind::Other).unwrap());
+        assert!(connection.settle(&second));
+        assert!(!connection.is_idle());
         connection.cancel(&id(&json!(1)));
-        connection.attach(numbers[1], &stops[1]);
-        assert!(stops.iter().all(|stop| stop.requested() == Some(StopReason::Cancelled)));
+        for pending in [&first, &third] {
+            assert_eq!(pending.stop.requested(), Some(StopReason::Cancelled));
+            assert!(!connection.settle(pending));
+        }
+        assert_eq!(second.stop.requested(), None);
+        assert!(connection.is_idle());
     }
 
     #[test]
@@ -396,35 +347,38 @@ mod tests {
         let handshake = admit(&connection, &json!(1), 1, Kind::Handshake).unwrap();
         let other = admit(&connection, &json!("1"), 1, Kind::Other).unwrap();
         connection.cancel(&id(&json!(1)));
-        assert!(connection.settle(handshake).is_some());
-        assert!(connection.settle(other).is_some());
+        assert!(connection.settle(&handshake));
+        assert!(connection.settle(&other));
     }
 
     #[test]
     fn a_call_that_comes_after_the_end_is_stopped_at_once() {
         let connection = Connection::default();
-        let number = admit(&connection, &json!(1), 1, Kind::Other).unwrap();
+        let before = admit(&connection, &json!(1), 1, Kind::Other).unwrap();
         connection.close();
-        let stop = Stop::default();
-        connection.attach(number, &stop);
-        assert_eq!(stop.requested(), Some(StopReason::Cancelled));
+        let after = admit(&connection, &json!(2), 1, Kind::Other).unwrap();
+        for pending in [before, after] {
+            assert_eq!(pending.stop.requested(), Some(StopReason::Cancelled));
+            assert!(connection.settle(&pending), "its end is answered");
+        }
     }
 
     #[test]
     fn what_waits_is_bounded_in_number_and_bytes() {
         let connection = Connection::default();
-        for _ in 0..MAX_REQUESTS {
+        let first = admit(&connection, &json!(1), 1, Kind::Other).unwrap();
+        for _ in 1..MAX_REQUESTS {
             admit(&connection, &json!(1), 1, Kind::Other).unwrap();
         }
-        let error = admit(&connection, &json!(1), 1, Kind::Other).unwrap_err();
+        let error = admit(&connection, &json!(1), 1, Kind::Other).err().unwrap();
         assert_eq!(error.code, Code::Quota);
-        connection.settle(1);
+        connection.settle(&first);
         admit(&connection, &json!(1), 1, Kind::Other).unwrap();
 
         let connection = Connection::default();
-        let number = admit(&connection, &json!(1), MAX_REQUEST_BYTES, Kind::Other).unwrap();
+        let pending = admit(&connection, &json!(1), MAX_REQUEST_BYTES, Kind::Other).unwrap();
         assert!(admit(&connection, &json!(1), 1, Kind::Other).is_err());
-        connection.settle(number);
+        connection.settle(&pending);
         assert!(admit(&connection, &json!(1), 1, Kind::Other).is_ok());
     }
 }

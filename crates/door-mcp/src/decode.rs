@@ -1,17 +1,16 @@
 //! Parsing of one message.
 //!
-//! Replaces rmcp's own parsing, which gives no response to an unreadable message and buffers a
-//! large argument twice.
+//! The types of requests are those of rmcp. Its own parsing gives no response to an unreadable
+//! message and buffers a large argument twice.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, CustomRequest, ErrorCode,
-    ErrorData, GetMeta, MetaObject, ProtocolVersion, RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, ErrorCode, ErrorData, GetMeta,
+    MetaObject, ProtocolVersion, RequestMetaObject,
 };
 use serde_json::{Map, Value, json};
 
 use crate::envelope;
-use crate::id::{Id, IdField, ProgressToken};
-use crate::tasks_2025_11::AsTask;
+use crate::id::{Id, IdField};
 
 /// One message of the client.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) enum Incoming {
         /// The client's id of the request.
         id: Id,
         /// Content of the request.
-        request: Box<ClientRequest>,
+        request: Box<Request>,
     },
     /// A cancellation of a request.
     Cancelled {
@@ -46,7 +45,20 @@ pub(crate) enum Incoming {
     },
 }
 
-/// Marker for a call that cannot be made: its response is the problem.
+/// Content of a request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Method and parameters, without `_meta`.
+    pub(crate) content: ClientRequest,
+    /// Field `_meta`.
+    pub(crate) meta: RequestMetaObject,
+    /// The client's progress token, if the client asks for progress.
+    pub(crate) progress: Option<Id>,
+    /// Reason why the call cannot be made.
+    pub(crate) unusable: Option<UnusableCall>,
+}
+
+/// A call that cannot be made: its response is the problem.
 #[derive(Debug, Clone)]
 pub(crate) struct UnusableCall {
     /// Description of the problem, with the field or limit.
@@ -125,8 +137,12 @@ fn request(id: Id, method: String, params: Value, progress: IdField) -> Incoming
     if params.is_object() {
         message.insert("params".to_owned(), params);
     }
-    match serde_json::from_value(Value::Object(message)) {
-        Ok(request) => Incoming::Request { id, request: Box::new(request) },
+    match serde_json::from_value::<ClientRequest>(Value::Object(message)) {
+        Ok(mut content) => {
+            let meta = std::mem::take(content.get_meta_mut());
+            let request = Request { content, meta, progress: None, unusable: None };
+            Incoming::Request { id, request: Box::new(request) }
+        }
         Err(error) => fault(id, ErrorCode::INVALID_PARAMS, format!("the request is invalid: {error}")),
     }
 }
@@ -140,12 +156,13 @@ fn call(id: Id, params: Value, progress: IdField) -> Incoming {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params.name` must be the name of a tool");
     };
     let mut call = CallToolRequestParams::new(name);
-    let mut problem = None;
+    let mut unusable = None;
     call.arguments = match params.remove("arguments") {
         Some(Value::Object(arguments)) => Some(arguments),
         None | Some(Value::Null) => None,
         Some(_) => {
-            problem = Some("`arguments`: must be an object");
+            unusable =
+                Some(UnusableCall { problem: "`arguments`: must be an object".to_owned(), hint: None });
             None
         }
     };
@@ -164,37 +181,22 @@ fn call(id: Id, params: Value, progress: IdField) -> Incoming {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params._meta` must be an object"),
     };
-    let as_task = match params.remove("task") {
-        Some(Value::Object(_)) => true,
-        None | Some(Value::Null) => false,
-        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params.task` must be an object"),
-    };
-    let mut request = CallToolRequest::new(call);
-    request.extensions.insert(RequestMetaObject(MetaObject(meta)));
-    if let IdField::Is(token) = progress {
-        request.extensions.insert(ProgressToken(token));
-    }
-    if as_task {
-        request.extensions.insert(AsTask);
-    }
-    if let Some(problem) = problem {
-        request.extensions.insert(UnusableCall { problem: problem.to_owned(), hint: None });
-    }
-    Incoming::Request { id, request: Box::new(ClientRequest::CallToolRequest(request)) }
+    let content = ClientRequest::CallToolRequest(CallToolRequest::new(call));
+    let (meta, progress) = (RequestMetaObject(MetaObject(meta)), progress.answerable());
+    Incoming::Request { id, request: Box::new(Request { content, meta, progress, unusable }) }
 }
 
 /// Builds a tool call from a message that was read only as far as a response needs.
-pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: UnusableCall) -> ClientRequest {
-    let mut request = CallToolRequest::new(CallToolRequestParams::new(tool.to_owned()));
-    request.extensions.insert(unusable);
+pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: UnusableCall) -> Request {
+    let call = CallToolRequest::new(CallToolRequestParams::new(tool.to_owned()));
+    let mut meta = RequestMetaObject::new();
     if modern {
         // The message's own `_meta` was not read; assume the revision that the client has used so far.
-        let mut meta = RequestMetaObject::new();
         meta.set_protocol_version(ProtocolVersion::V_2026_07_28);
         meta.set_client_capabilities(ClientCapabilities::default());
-        request.extensions.insert(meta);
     }
-    ClientRequest::CallToolRequest(request)
+    let (content, unusable) = (ClientRequest::CallToolRequest(call), Some(unusable));
+    Request { content, meta, progress: None, unusable }
 }
 
 fn notification(method: &str, request: IdField) -> Incoming {
@@ -220,37 +222,29 @@ fn response(id: Option<Id>, mut message: Map<String, Value>) -> Incoming {
     Incoming::Response { id, said }
 }
 
-/// Converts a task request to one that rmcp does not know: rmcp supports tasks only in the form of
-/// revision 2026-07-28.
-///
-/// # Errors
-/// The request itself, if it is of another kind.
-pub(crate) fn past_task(request: ClientRequest) -> Result<CustomRequest, Box<ClientRequest>> {
-    let named = |task: &str| Some(json!({ "taskId": task }));
-    let (params, extensions) = match &request {
-        ClientRequest::GetTaskRequest(get) => (named(&get.params.task_id), &get.extensions),
-        ClientRequest::UpdateTaskRequest(update) => (named(&update.params.task_id), &update.extensions),
-        ClientRequest::CancelTaskRequest(cancel) => (named(&cancel.params.task_id), &cancel.extensions),
-        _ => return Err(Box::new(request)),
-    };
-    let mut custom = CustomRequest::new(request.method(), params);
-    custom.extensions = extensions.clone();
-    Ok(custom)
-}
-
-/// Returns true if the request states revision 2026-07-28 or later; `None` if it states no
-/// revision. From that revision on, every request states it.
-pub(crate) fn is_modern(request: &ClientRequest) -> Option<bool> {
-    if matches!(request, ClientRequest::InitializeRequest(_)) {
-        return Some(false);
+impl Request {
+    /// Returns true for the handshake of the revisions up to 2025-11-25.
+    pub(crate) fn is_handshake(&self) -> bool {
+        matches!(self.content, ClientRequest::InitializeRequest(_))
     }
-    request
-        .get_meta()
-        .protocol_version()
-        .map(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+
+    /// Returns true for a tool call.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self.content, ClientRequest::CallToolRequest(_))
+    }
+
+    /// Returns true if the request states revision 2026-07-28 or later; `None` if it states no
+    /// revision. From that revision on, every request states it.
+    pub(crate) fn is_modern(&self) -> Option<bool> {
+        if self.is_handshake() {
+            return Some(false);
+        }
+        let version = self.meta.protocol_version();
+        version.map(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    }
 }
 
-/// Builds a cancellation notification, for requests that rmcp takes no part in.
+/// Builds a notification that withdraws a request of the server.
 pub(crate) fn cancelled_notification(id: i64, reason: &str) -> Value {
     json!({
         "jsonrpc": "2.0",
@@ -332,8 +326,7 @@ mod tests {
             (r#","arguments":"{}""#, false),
         ] {
             let Incoming::Request { request, .. } = call(arguments) else { panic!("{arguments}") };
-            let ClientRequest::CallToolRequest(request) = *request else { panic!("{arguments}") };
-            assert_eq!(request.extensions.get::<UnusableCall>().is_none(), usable, "{arguments}");
+            assert_eq!(request.unusable.is_none(), usable, "{arguments}");
         }
     }
 

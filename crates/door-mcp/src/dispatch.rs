@@ -1,26 +1,19 @@
-//! Dispatch of messages for all transports: messages for rmcp are passed on, all others are answered here.
+//! Dispatch of messages for all transports: requests go to the handler, all others are answered here.
 
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage, ServerResult,
-};
-use tokio::sync::oneshot;
-use tool::{ByteReservation, Presentation, ToolError};
+use std::sync::Arc;
 
-use crate::connection::{Connection, Kind, Settled};
-use crate::decode::{Incoming, UnusableCall, decode, is_modern, past_task, unusable_call};
+use rmcp::model::{ErrorCode, ErrorData, ServerResult};
+use tool::{ByteReservation, MAX_JSON_VALUES, Presentation, ToolError, holds_too_many_values};
+
+use crate::active_request::Arrival;
+use crate::connection::{Connection, Kind, PendingRequest};
+use crate::decode::{Incoming, Request, UnusableCall, decode, unusable_call};
 use crate::envelope_scan::EnvelopeScan;
+use crate::handler::Handler;
 use crate::id::Id;
-use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
-
-/// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
-/// as little as two before.
-const MAX_VALUES: usize = 1_000_000;
-
-/// Size below which messages are not counted, in bytes: they cannot contain [`MAX_VALUES`].
-const UNCOUNTED: usize = 2 * MAX_VALUES;
+use crate::server_backend::Reply;
 
 /// Advice for a message beyond a limit.
 const SEND_LESS: &str = "send less in one call, for example a large file in parts";
@@ -37,65 +30,14 @@ const SEND_JSON: [(&str, &str); 4] = [
 const SEND_STRICT_JSON: &str =
     "send JSON as in RFC 8259, without NaN, Infinity, comments and trailing commas";
 
-/// Routes an item of rmcp: a response to the outbox of its request, anything else to `others`.
-/// Returns a receiver for the completed write; `None` if the request was cancelled.
-pub(crate) fn outgoing(
-    connection: &Connection,
-    others: &Outbox,
-    item: ServerJsonRpcMessage,
-) -> Option<oneshot::Receiver<()>> {
-    let settled = |id: &RequestId| match id {
-        RequestId::Number(number) => connection.settle(*number),
-        RequestId::String(_) => None,
-    };
-    match item {
-        JsonRpcMessage::Response(response) => {
-            let Settled { id, outbox, held, structured, instead } = settled(&response.id)?;
-            let result =
-                instead.map_or(response.result, |value| ServerResult::CustomResult(CustomResult::new(value)));
-            Some(outbox.put(Message::Answer { id, result: Box::new(result), structured }, held))
-        }
-        JsonRpcMessage::Error(failure) => match &failure.id {
-            Some(id) => {
-                let Settled { id, outbox, held, .. } = settled(id)?;
-                Some(outbox.put(Message::Failure { id: Some(id), error: failure.error }, held))
-            }
-            None => {
-                let message = Message::Failure { id: None, error: failure.error };
-                Some(others.put(message, ByteReservation::default()))
-            }
-        },
-        ours => match of_a_subscription(connection, &ours) {
-            Some((message, outbox)) => Some(outbox.put(message, ByteReservation::default())),
-            None => Some(others.put(Message::Ours(Box::new(ours)), ByteReservation::default())),
-        },
-    }
-}
-
-/// Returns a notification that belongs to a subscription, with the client's id of the subscribing
-/// request, and the outbox of that request.
-fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Option<(Message, Outbox)> {
-    let JsonRpcMessage::Notification(_) = ours else { return None };
-    let message = serde_json::to_value(ours).ok()?;
-    let number = message.get("params")?.get("_meta")?.get(SUBSCRIPTION)?.as_i64()?;
-    let message = Message::of_a_subscription(message, connection.id_of(number)?);
-    Some((message, connection.outbox_of(number)?))
-}
-
-/// Returns true if JSON text contains more values than this crate parses. Each takes up to a
-/// hundred bytes once parsed, and as little as two before.
-pub fn holds_too_many_values(text: &[u8]) -> bool {
-    too_many_values(text).is_some()
-}
-
 /// Returns a skim of a message that contains more values than are parsed; `None` for other messages.
 pub(crate) fn too_many_values(line: &[u8]) -> Option<EnvelopeScan> {
-    if line.len() <= UNCOUNTED {
+    if !holds_too_many_values(line) {
         return None;
     }
     let mut skim = EnvelopeScan::default();
     skim.feed(line);
-    (skim.values() > MAX_VALUES).then_some(skim)
+    Some(skim)
 }
 
 /// Builds the error for a message beyond a limit.
@@ -103,91 +45,126 @@ fn beyond(problem: String) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None)
 }
 
-/// Accepts messages, and answers those that bypass rmcp.
+/// A request whose handler runs. If the handler panics, the drop answers the request with an error.
+struct RunningRequest {
+    connection: Arc<Connection>,
+    pending: Arc<PendingRequest>,
+    is_answered: bool,
+}
+
+impl RunningRequest {
+    fn answer(mut self, outcome: Result<Reply<ServerResult>, ErrorData>) {
+        self.is_answered = true;
+        let id = self.pending.id.clone();
+        let (message, held) = match outcome {
+            Ok(Reply { result, structured, held }) => {
+                (Message::Answer { id, result: Box::new(result), structured }, held)
+            }
+            Err(error) => (Message::Failure { id: Some(id), error }, ByteReservation::default()),
+        };
+        if self.connection.settle(&self.pending) {
+            self.pending.outbox.put(message, held);
+        }
+    }
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        if !self.is_answered && self.connection.settle(&self.pending) {
+            let error = ErrorData::internal_error("the request failed", None);
+            self.pending.outbox.post(Message::Failure { id: Some(self.pending.id.clone()), error });
+        }
+    }
+}
+
+/// Accepts messages of one connection.
 pub(crate) struct Dispatcher<'a> {
-    pub(crate) connection: &'a Connection,
+    pub(crate) handler: &'a Handler,
     /// Outbox for responses to incoming messages.
     pub(crate) outbox: &'a Outbox,
     pub(crate) limit: usize,
+    pub(crate) arrival: Arrival,
 }
 
 impl Dispatcher<'_> {
-    pub(crate) fn accept(&self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    /// Accepts a message on one line.
+    pub(crate) fn accept(&self, line: &[u8]) {
         if line.iter().all(u8::is_ascii_whitespace) {
-            return None;
+            return;
         }
-        if let Some(skim) = too_many_values(line) {
-            return self.too_many(&skim);
-        }
-        self.take(decode(line), line)
+        match too_many_values(line) {
+            Some(skim) => self.too_many(&skim),
+            None => self.take(decode(line), line),
+        };
     }
 
-    /// Accepts a message that was decoded from this line.
-    pub(crate) fn take(&self, incoming: Incoming, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    /// Accepts a message that was decoded from this line. Returns its request, if a handler runs.
+    pub(crate) fn take(&self, incoming: Incoming, line: &[u8]) -> Option<Arc<PendingRequest>> {
         match incoming {
-            Incoming::Request { id, request } => self.admit(&id, *request, line.len()),
-            Incoming::Cancelled { id } => {
-                self.connection.cancel(&id);
-                None
-            }
+            Incoming::Request { id, request } => return self.admit(&id, *request, line.len()),
+            Incoming::Cancelled { id } => self.handler.connection.cancel(&id),
             Incoming::Response { id, said } => {
                 if let Some(id) = id {
-                    self.connection.answered(&id, said);
+                    self.handler.connection.answered(&id, said);
                 }
-                None
             }
-            Incoming::Ignored => None,
+            Incoming::Ignored => {}
             Incoming::Fault { error, .. } if error.code == ErrorCode::PARSE_ERROR => {
-                self.unparsed(line, error)
+                return self.unparsed(line, error);
             }
-            Incoming::Fault { id, error } => {
-                self.outbox.post(Message::Failure { id, error });
-                None
-            }
+            Incoming::Fault { id, error } => self.outbox.post(Message::Failure { id, error }),
         }
+        None
     }
 
-    fn admit(&self, id: &Id, request: ClientRequest, bytes: usize) -> Option<ClientJsonRpcMessage> {
-        if let Some(modern) = is_modern(&request) {
-            self.connection.speaks(modern);
+    fn admit(&self, id: &Id, request: Request, bytes: usize) -> Option<Arc<PendingRequest>> {
+        let connection = &self.handler.connection;
+        if let Some(modern) = request.is_modern() {
+            connection.speaks(modern);
         }
-        let request = if self.connection.modern() {
-            request
-        } else {
-            past_task(request).map_or_else(|request| *request, ClientRequest::CustomRequest)
-        };
-        let kind = match &request {
-            ClientRequest::InitializeRequest(_) => Kind::Handshake,
-            _ => Kind::Other,
-        };
-        match self.connection.admit(id, bytes, kind, self.outbox) {
-            Ok(number) => Some(JsonRpcMessage::request(request, RequestId::Number(number))),
-            Err(error) if matches!(request, ClientRequest::CallToolRequest(_)) => {
+        let kind = if request.is_handshake() { Kind::Handshake } else { Kind::Other };
+        match connection.admit(id, bytes, kind, self.outbox) {
+            Ok(pending) => {
+                self.run(request, pending.clone());
+                return Some(pending);
+            }
+            Err(error) if request.is_call() => {
                 // Too many requests are pending for this call to pass through the engine.
                 self.answer_call(id.clone(), &error);
-                None
             }
             Err(error) => {
                 self.outbox.post(Message::Failure { id: Some(id.clone()), error: beyond(error.message) });
-                None
             }
         }
+        None
+    }
+
+    /// Runs the handler of a request, and sends its answer.
+    fn run(&self, request: Request, pending: Arc<PendingRequest>) {
+        let (handler, arrival) = (self.handler.clone(), self.arrival.clone());
+        let connection = handler.connection.clone();
+        let running = RunningRequest { connection, pending, is_answered: false };
+        tokio::spawn(async move {
+            let outcome = handler.handle(request, arrival, &running.pending).await;
+            running.answer(outcome);
+        });
     }
 
     /// Answers a message with too many values.
-    pub(crate) fn too_many(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
-        let problem = format!("the message has more than {MAX_VALUES} JSON values");
+    pub(crate) fn too_many(&self, skim: &EnvelopeScan) -> Option<Arc<PendingRequest>> {
+        let problem = format!("the message has more than {MAX_JSON_VALUES} JSON values");
         self.unread(skim, beyond(problem), SEND_LESS)
     }
 
-    pub(crate) fn too_long(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
-        self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS)
+    /// Answers a message that exceeds the limit.
+    pub(crate) fn too_long(&self, skim: &EnvelopeScan) {
+        self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS);
     }
 
     /// Answers a line that is not valid JSON. A request that is invalid only because of a bad text
     /// in it (half of a surrogate pair, a byte that is not UTF-8) is answered under its own id.
     /// Otherwise its sender would wait forever.
-    fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<ClientJsonRpcMessage> {
+    fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<Arc<PendingRequest>> {
         let mut skim = EnvelopeScan::default();
         skim.feed(line);
         // A message without a method is a response, whose id was assigned by the server.
@@ -207,12 +184,12 @@ impl Dispatcher<'_> {
         skim: &EnvelopeScan,
         error: ErrorData,
         hint: &'static str,
-    ) -> Option<ClientJsonRpcMessage> {
+    ) -> Option<Arc<PendingRequest>> {
         match (skim.id(), skim.method()) {
             (Some(id), Some("tools/call")) => {
                 let tool = skim.tool().unwrap_or_default();
                 let unusable = UnusableCall { problem: error.message.into_owned(), hint: Some(hint) };
-                let call = unusable_call(tool, self.connection.modern(), unusable);
+                let call = unusable_call(tool, self.handler.connection.modern(), unusable);
                 self.admit(id, call, 0)
             }
             (id, _) => {
@@ -224,7 +201,7 @@ impl Dispatcher<'_> {
 
     fn answer_call(&self, id: Id, error: &ToolError) {
         let mut result = ServerResult::CallToolResult(present::refusal(error, Presentation::Record, &[]));
-        if !self.connection.modern() {
+        if !self.handler.connection.modern() {
             result.strip_result_type_for_legacy_peer();
         }
         self.outbox.post(Message::Answer { id, result: Box::new(result), structured: None });

@@ -9,25 +9,29 @@
 //! refusals.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::Engine;
-use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
+use parking_lot::{Mutex, MutexGuard};
+use rmcp::model::ErrorData;
 use tokio::time::Instant;
-use tool::{ByteReservation, SessionId};
+use tool::SessionId;
 
-use crate::calls::Calls;
+use crate::active_request::Arrival;
+use crate::answers::{Answers, PostOutcome, PostRefusal};
 use crate::decode::{Incoming, decode};
 use crate::dispatch::{self, Dispatcher};
+use crate::engine_server::EngineServer;
 use crate::headers::{Headers, SingleHeader, agree, speaks_modern};
 use crate::http_session::HttpSession;
 use crate::id::Id;
-use crate::origin::IndependentMessage;
-use crate::outbox::{OutboxReceiver, QueuedMessage, failure, outbox};
+use crate::notices::Notices;
+use crate::options::{McpError, Options};
+use crate::outbox::{failure, outbox};
 use crate::resumable_stream::Follower;
-use crate::{McpError, Options, notices};
+use crate::server_backend::ServerBackend;
 
 /// Maximum number of open sessions. For one more, the session that was idle for longest is ended.
 const MAX_SESSIONS: usize = 10_000;
@@ -35,58 +39,16 @@ const MAX_SESSIONS: usize = 10_000;
 /// Idle time after which a session is ended: a day, because few clients end their sessions.
 const IDLE: Duration = Duration::from_hours(24);
 
-/// Idle time after which a session releases its service, until its next use.
-const REST: Duration = Duration::from_secs(10);
-
 /// Minimum interval of the checks for idle sessions.
 const SWEEP: Duration = Duration::from_mins(10);
 
 /// An MCP endpoint for independent messages.
 #[derive(Clone)]
-pub struct Endpoint(Arc<Sessions<Engine>>);
+pub struct Endpoint(Arc<Sessions>);
 
-/// Outcome of a message.
-pub enum PostOutcome {
-    /// The message was accepted and needs no response.
-    Accepted,
-    /// The message was refused.
-    Refused(PostRefusal),
-    /// The message is a request. Messages about it arrive over time; the last one is its response.
-    Answers(Answers),
-}
-
-/// Refusal of a message.
-#[derive(Debug)]
-pub struct PostRefusal {
-    /// HTTP status: 400 for an invalid message, 404 for an unknown session.
-    pub status: u16,
-    /// Error message, as JSON.
-    pub text: Vec<u8>,
-}
-
-/// Messages about one request. If this is dropped before the response, the request's call is stopped.
-pub struct Answers {
-    mail: OutboxReceiver,
-    live: Arc<HttpSession>,
-    number: Option<i64>,
-    modern: bool,
-    /// Id of the session that the request has opened.
-    pub opened: Option<String>,
-    /// True if most likely no message follows soon.
-    rests: bool,
-}
-
-/// One message to the client.
-pub struct StreamMessage {
-    /// Message as JSON, on one line.
-    pub text: Vec<u8>,
-    /// True for the response, which is the last message.
-    pub is_answer: bool,
-    /// HTTP status for the message, if it is the first one.
-    pub status: u16,
-    /// Resources that the message occupies until it was sent.
-    pub held: ByteReservation,
-}
+/// Function that makes the content of each new session.
+pub(crate) type MakeBackend =
+    dyn Fn(Arc<Options>, &Arc<Notices>) -> Result<Arc<dyn ServerBackend>, McpError> + Send + Sync;
 
 impl Endpoint {
     /// Creates an endpoint for this engine. `options.session` is its name in the audit log; each
@@ -95,16 +57,33 @@ impl Endpoint {
     /// # Errors
     /// [`McpError::Random`] if the operating system returns no random bytes.
     pub fn new(engine: Arc<Engine>, options: Options) -> Result<Self, McpError> {
-        Ok(Self(Arc::new(Sessions::new(engine, options)?)))
+        Self::with(options, move |options, notices| {
+            Ok(Arc::new(EngineServer::new(engine.clone(), options, notices.clone())?))
+        })
     }
 
-    /// Creates another endpoint for the same engine, with separate sessions.
+    /// Creates an endpoint with any content. `make` is called for each session, with the options of
+    /// the session and the notices of this endpoint.
+    ///
+    /// # Errors
+    /// The errors of `make`, and those of [`Endpoint::new`].
+    pub fn with(
+        options: Options,
+        make: impl Fn(Arc<Options>, &Arc<Notices>) -> Result<Arc<dyn ServerBackend>, McpError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self, McpError> {
+        Ok(Self(Arc::new(Sessions::new(Arc::new(make), options)?)))
+    }
+
+    /// Creates another endpoint with the same content, with separate sessions.
     ///
     /// # Errors
     /// The errors of [`Endpoint::new`].
     pub fn for_session(&self, session: SessionId) -> Result<Self, McpError> {
         let options = Options { session, ..self.0.options.clone() };
-        Ok(Self(Arc::new(Sessions::new(self.0.calls.clone(), options)?)))
+        Ok(Self(Arc::new(Sessions::new(self.0.make.clone(), options)?)))
     }
 
     /// Accepts one message.
@@ -140,7 +119,7 @@ impl Endpoint {
         for session in all {
             self.end(&session).await;
         }
-        self.0.let_go(&self.0.alone).await;
+        self.0.alone.end().await;
     }
 
     /// Returns the number of open sessions.
@@ -150,11 +129,11 @@ impl Endpoint {
 }
 
 /// All sessions, and the shared state for messages without a session.
-pub(crate) struct Sessions<C> {
-    calls: Arc<C>,
+pub(crate) struct Sessions {
+    make: Arc<MakeBackend>,
     options: Options,
     alone: Arc<HttpSession>,
-    notices: Arc<notices::Notices>,
+    notices: Arc<Notices>,
     state: Mutex<State>,
     opened: AtomicU64,
 }
@@ -162,31 +141,27 @@ pub(crate) struct Sessions<C> {
 struct State {
     open: HashMap<String, Arc<HttpSession>>,
     swept: Instant,
-    rested: Instant,
 }
 
-impl<C: Calls> Sessions<C> {
-    pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
+impl Sessions {
+    pub(crate) fn new(make: Arc<MakeBackend>, options: Options) -> Result<Self, McpError> {
         // All clients share one token. Calls without a session belong to `options.session`.
         let options = Options { holder: Some(options.session.clone()), ..options };
-        let notices = Arc::default();
-        let alone = Arc::new(HttpSession::start(&calls, &options, options.session.clone(), &notices)?);
-        let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now(), rested: Instant::now() });
-        Ok(Self { calls, options, alone, notices, state, opened: AtomicU64::new(0) })
+        let notices = Arc::<Notices>::default();
+        let alone = new_session(make.as_ref(), options.clone(), &notices)?;
+        let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now() });
+        Ok(Self { make, options, alone, notices, state, opened: AtomicU64::new(0) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A poisoned lock is usable, because the map is consistent at all times.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> PostOutcome {
         // Count the values before parsing: a parsed value takes many times the memory of its text.
         let too_many = dispatch::too_many_values(body);
-        let mut incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
-        if let Incoming::Request { request, .. } = &mut incoming {
-            request.extensions_mut().insert(IndependentMessage(headers.carrier.cloned()));
-        }
+        let incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
         let id = match &incoming {
             Incoming::Request { id, .. } => Some(id.clone()),
             Incoming::Fault { id, .. } => id.clone(),
@@ -203,7 +178,7 @@ impl<C: Calls> Sessions<C> {
             },
             SingleHeader::Absent if modern => self.alone.clone(),
             SingleHeader::Absent => match &incoming {
-                Incoming::Request { request, .. } if is_initialize(request) => match self.open().await {
+                Incoming::Request { request, .. } if request.is_handshake() => match self.open().await {
                     Ok((name, live)) => {
                         opened = Some(name);
                         live
@@ -232,37 +207,35 @@ impl<C: Calls> Sessions<C> {
             _ => {}
         }
         let (outbox, mail) = outbox();
-        let desk =
-            Dispatcher { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
-        let message = match too_many {
-            Some(skim) => desk.too_many(&skim),
-            None => desk.take(incoming, body),
+        let dispatcher = Dispatcher {
+            handler: &live.handler,
+            outbox: &outbox,
+            limit: self.options.message_limit,
+            arrival: Arrival::Independent(headers.carrier.cloned()),
+        };
+        let pending = match too_many {
+            Some(skim) => dispatcher.too_many(&skim),
+            None => dispatcher.take(incoming, body),
         };
         drop(outbox);
-        let number = match message {
-            Some(JsonRpcMessage::Request(request)) => {
-                let number = if let RequestId::Number(number) = &request.id { Some(*number) } else { None };
-                live.take(JsonRpcMessage::Request(request));
-                number
-            }
-            _ if mail.is_empty() => return PostOutcome::Accepted,
-            _ => None,
-        };
-        let rests = opened.is_some();
-        PostOutcome::Answers(Answers { mail, live, number, modern, opened, rests })
+        if pending.is_none() && mail.is_empty() {
+            return PostOutcome::Accepted;
+        }
+        PostOutcome::Answers(Answers::new(mail, live, pending.as_ref(), modern, opened))
     }
 
     /// Opens a session, and ends idle ones if necessary.
     async fn open(&self) -> Result<(String, Arc<HttpSession>), McpError> {
         for ended in self.to_be_ended() {
-            self.let_go(&ended).await;
+            ended.end().await;
         }
         let mut name = [0_u8; 16];
         getrandom::fill(&mut name).map_err(McpError::Random)?;
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let number = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let session = SessionId(format!("{}.{number}", self.options.session.0));
-        let live = Arc::new(HttpSession::start(&self.calls, &self.options, session, &self.notices)?);
+        let live =
+            new_session(self.make.as_ref(), Options { session, ..self.options.clone() }, &self.notices)?;
         self.lock().open.insert(name.clone(), live.clone());
         Ok((name, live))
     }
@@ -272,10 +245,6 @@ impl<C: Calls> Sessions<C> {
     fn to_be_ended(&self) -> Vec<Arc<HttpSession>> {
         let mut state = self.lock();
         let mut ended = Vec::new();
-        if state.rested.elapsed() >= REST {
-            state.rested = Instant::now();
-            state.open.values().filter(|live| live.used().elapsed() >= REST).for_each(|live| live.rest());
-        }
         if state.swept.elapsed() >= SWEEP {
             state.swept = Instant::now();
             let idle = |live: &HttpSession| live.connection.is_idle() && !live.streams.is_heard();
@@ -315,73 +284,19 @@ impl<C: Calls> Sessions<C> {
 
     pub(crate) async fn end(&self, session: &str) -> bool {
         let Some(live) = self.lock().open.remove(session) else { return false };
-        self.let_go(&live).await;
+        live.end().await;
         true
     }
-
-    async fn let_go(&self, live: &HttpSession) {
-        live.connection.close();
-        self.calls.end_session(&live.session).await;
-    }
 }
 
-fn is_initialize(request: &ClientRequest) -> bool {
-    matches!(request, ClientRequest::InitializeRequest(_))
-}
-
-impl Answers {
-    /// Returns the next message to the client; `None` after the response, and when the session has ended.
-    pub async fn next(&mut self) -> Option<StreamMessage> {
-        let letter = self.mail.next().await?;
-        if letter.is_answer {
-            self.number = None;
-        }
-        let status = match letter.code {
-            Some(
-                ErrorCode::PARSE_ERROR
-                | ErrorCode::INVALID_REQUEST
-                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
-                | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
-                | ErrorCode::HEADER_MISMATCH,
-            ) => 400,
-            Some(ErrorCode::METHOD_NOT_FOUND) if self.modern => 404,
-            _ => 200,
-        };
-        Some(StreamMessage { status, ..letter.into() })
-    }
-}
-
-impl Answers {
-    /// Converts to a stream that the client can resume, beginning with `said`.
-    ///
-    /// # Errors
-    /// The arguments, if the message has no session.
-    pub fn follow(self, said: Option<StreamMessage>) -> Result<Follower, Box<(Self, Option<StreamMessage>)>> {
-        if self.modern {
-            return Err(Box::new((self, said)));
-        }
-        let live = self.live.clone();
-        Ok(live.streams.open(self, said))
-    }
-}
-
-impl From<QueuedMessage> for StreamMessage {
-    /// Converts a letter; its status is 200.
-    fn from(letter: QueuedMessage) -> Self {
-        Self { text: letter.text, is_answer: letter.is_answer, status: 200, held: letter.held }
-    }
-}
-
-impl Drop for Answers {
-    fn drop(&mut self) {
-        if let Some(number) = self.number {
-            self.live.connection.abandon(number);
-        }
-        self.live.touch();
-        if self.rests {
-            self.live.rest();
-        }
-    }
+fn new_session(
+    make: &MakeBackend,
+    options: Options,
+    notices: &Arc<Notices>,
+) -> Result<Arc<HttpSession>, McpError> {
+    let options = Arc::new(options);
+    let backend = make(options.clone(), notices)?;
+    Ok(Arc::new(HttpSession::new(backend, &options, notices)?))
 }
 
 fn refused(status: u16, id: Option<&Id>, problem: &str) -> PostOutcome {

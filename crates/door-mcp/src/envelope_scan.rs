@@ -16,7 +16,6 @@ pub(crate) struct EnvelopeScan {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    values: usize,
     end: End,
     token: Token,
     /// Current field of the message, and current field of its `params`.
@@ -82,11 +81,6 @@ impl EnvelopeScan {
         }
     }
 
-    /// Returns a lower bound for the number of values so far.
-    pub(crate) fn values(&self) -> usize {
-        self.values
-    }
-
     /// Returns true if the bytes were one complete object, judged by brackets and quotes.
     pub(crate) fn is_whole(&self) -> bool {
         self.end == End::Closed
@@ -117,7 +111,6 @@ impl EnvelopeScan {
                 self.keep(&[byte]);
             }
             b'{' | b'[' => {
-                self.values += 1;
                 self.token.unusable |= self.is_followed();
                 self.depth += 1;
                 if self.is_followed() {
@@ -136,7 +129,6 @@ impl EnvelopeScan {
                 self.token.unusable = true;
             }
             b',' => {
-                self.values += 1;
                 if self.is_followed() {
                     self.end_of_value();
                 }
@@ -210,7 +202,7 @@ mod tests {
         }
         let mut whole = EnvelopeScan::default();
         whole.feed(text.as_bytes());
-        assert_eq!((whole.id(), whole.method(), whole.values()), (skim.id(), skim.method(), skim.values()));
+        assert_eq!((whole.id(), whole.method()), (skim.id(), skim.method()));
         skim
     }
 
@@ -260,10 +252,5 @@ mod tests {
         assert!(skim.token.text.capacity() <= 2 * LONGEST_TOKEN);
         skim.feed(br#""},"id":3}"#);
         assert_eq!(id(&skim), Some("3"));
-    }
-
-    #[test]
-    fn values_are_counted_outside_strings() {
-        assert_eq!(skim(r#"{"a":"[[[,,,","b":[1,2,3]}"#).values(), 5);
     }
 }

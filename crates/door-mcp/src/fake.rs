@@ -16,7 +16,8 @@ use tool::{
 };
 
 use crate::calls::Calls;
-use crate::{McpError, Options, connect};
+use crate::serve::connect;
+use crate::{McpError, Options};
 
 /// Fake engine, with counters of its calls.
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(crate) struct Fake {
     pub(crate) stopped: Arc<AtomicUsize>,
     pub(crate) shut_down: AtomicUsize,
     /// Ended sessions.
-    pub(crate) ended: std::sync::Mutex<Vec<String>>,
+    pub(crate) ended: parking_lot::Mutex<Vec<String>>,
     /// Releases calls of `gate`.
     pub(crate) gate: Notify,
 }
@@ -68,7 +69,7 @@ fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool>
         level: Level::Safe,
         class: Class::READ,
         timeout: Timeout::fixed(30),
-        lane: if ["fail", "wait", "gate", "ask"].contains(&name) { Lane::Command } else { Lane::Read },
+        lane: Lane::Read,
         text: TextCap::Default,
         presentation,
     };
@@ -126,6 +127,7 @@ impl Fake {
                 }
                 Ok(json!({"steps": 3}))
             }
+            "panic" => panic!("the handler of this request panics"),
             name => Err(ToolError::new(Code::NotFound, format!("there is no tool named `{name}`"))
                 .hint("did you mean `record`?")),
         }
@@ -155,7 +157,7 @@ impl Fake {
             program: engine::Program::default(),
         };
         let answer = tokio::select! {
-            answer = request.caller.asker.ask(&approval) => answer,
+            answer = request.principal.asker.ask(&approval) => answer,
             reason = requested(&request.stop) => return Err(reason.into()),
         };
         match answer {
@@ -240,7 +242,7 @@ impl Calls for Fake {
     }
 
     async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        self.ended.lock().unwrap().push(session.0.clone());
+        self.ended.lock().push(session.0.clone());
     }
 
     async fn shutdown(&self) {

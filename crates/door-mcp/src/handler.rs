@@ -1,37 +1,28 @@
 //! Handler of all requests: revisions, pages and subscriptions, for any kind of server content.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, RequestId, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CacheScope, ClientCapabilities, ClientRequest, CompleteResult, DiscoverResult, ErrorCode, ErrorData,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ProtocolVersion, RequestId,
+    RequestMetaObject, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter,
+    SubscriptionsListenResult,
 };
-use rmcp::service::{RequestContext, SubscriptionContext};
-use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
-use tool::Stop;
 
-use crate::active_request::ActiveRequest;
-use crate::calls::Calls;
+use crate::active_request::{ActiveRequest, Arrival, ClientLine, TaskSlot};
 use crate::client_info::ClientInfo;
-use crate::conformance::Conformance;
-use crate::connection::{Connection, MAX_WATCHED};
-use crate::engine_server::EngineServer;
+use crate::connection::{Connection, MAX_WATCHED, PendingRequest};
+use crate::decode::Request;
 use crate::log::Severity;
 use crate::notices::Notices;
+use crate::options::{McpError, Options};
+use crate::outbox::Message;
 use crate::page::Pages;
-use crate::server_backend::ServerBackend;
-use crate::signed_state::Sealer;
-use crate::tasks_2025_11::{self, AsTask, PastTasks};
-use crate::tasks_2026_07::{Tasks, unknown};
-use crate::{McpError, Options};
+use crate::server_backend::{Reply, ServerBackend};
+use crate::tasks;
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
 /// of this process.
@@ -40,64 +31,188 @@ const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 /// Request handler of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    served: Arc<dyn ServerBackend>,
-    connection: Arc<Connection>,
+    pub(crate) backend: Arc<dyn ServerBackend>,
+    pub(crate) connection: Arc<Connection>,
     options: Arc<Options>,
     pages: Arc<Pages>,
 }
 
+fn no_method(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method}"), None)
+}
+
+/// Builds one page of a list, in the form of the client's revision.
+macro_rules! listed {
+    ($handler:ident, $result:ident, $name:literal, $entries:expr, $asked:expr, $peer:ident) => {{
+        let (entries, next) = $handler.pages.of($name, $entries, $asked.as_ref())?;
+        let mut listed = $result::with_all_items(entries);
+        listed.next_cursor = next;
+        ServerResult::$result(if $peer.modern {
+            listed.with_ttl_ms(LIST_GOOD_FOR_MS).with_cache_scope(CacheScope::Private)
+        } else {
+            listed
+        })
+    }};
+}
+
 impl Handler {
-    /// Creates the handler of a connection to this engine.
+    /// Creates the handler of a connection with this content.
     ///
     /// # Errors
     /// [`McpError::Random`] if the operating system returns no random bytes.
-    pub(crate) fn new<C: Calls>(
-        calls: &Arc<C>,
-        options: Options,
+    pub(crate) fn new(
+        backend: Arc<dyn ServerBackend>,
+        options: Arc<Options>,
         connection: Arc<Connection>,
-        notices: &Arc<Notices>,
+        notices: &Notices,
     ) -> Result<Self, McpError> {
         notices.add(&connection);
-        let options = Arc::new(options);
-        let served: Arc<dyn ServerBackend> = if options.conformance {
-            Arc::new(Conformance::new(notices.clone())?)
-        } else {
-            Arc::new(EngineServer {
-                calls: calls.clone(),
-                options: options.clone(),
-                sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
-                notices: notices.clone(),
-                tasks: Tasks::default(),
-                past: PastTasks::default(),
-            })
-        };
-        Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
+        Ok(Self { backend, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
-    fn turn(
+    /// Handles one request.
+    ///
+    /// # Errors
+    /// The error that the client gets in place of a result.
+    pub(crate) async fn handle(
         &self,
-        context: RequestContext<RoleServer>,
-        method: &'static str,
-    ) -> Result<ActiveRequest, ErrorData> {
-        ActiveRequest::begin(context, method, &self.connection, self.options.patience)
-    }
-
-    /// Responds with rmcp's answer, extended by data that rmcp has no type for.
-    fn amend(&self, id: &RequestId, mut answer: ServerResult, amend: impl FnOnce(&mut Value)) {
-        answer.strip_result_type_for_legacy_peer();
-        if let RequestId::Number(number) = id
-            && let Ok(mut answer) = serde_json::to_value(answer)
-        {
-            amend(&mut answer);
-            self.connection.answer_instead(*number, answer);
+        request: Request,
+        arrival: Arrival,
+        pending: &Arc<PendingRequest>,
+    ) -> Result<Reply<ServerResult>, ErrorData> {
+        let handshake = self.connection.handshake();
+        let peer = ClientInfo::of(&request.meta, handshake.as_deref());
+        let modern = peer.modern;
+        check_revision(&request)?;
+        let mut reply = self.respond(request, peer, arrival, pending).await.map_err(|mut error| {
+            if modern && error.code == ErrorCode::RESOURCE_NOT_FOUND {
+                error.code = ErrorCode::INVALID_PARAMS;
+            }
+            error
+        })?;
+        if modern {
+            reply.result.fill_missing_cache_hints();
+        } else if matches!(reply.result, ServerResult::InputRequiredResult(_)) {
+            let problem = "the answer is a question, which only clients of revision 2026-07-28 get this way";
+            return Err(ErrorData::invalid_request(problem, None));
+        } else {
+            reply.result.strip_result_type_for_legacy_peer();
         }
+        Ok(reply)
     }
 
-    /// Returns true if the client's revision has this method. A known method with invalid
-    /// parameters arrives as a custom request.
-    fn knows(&self, method: &str, peer: &ClientInfo) -> bool {
-        let capabilities = self.served.capabilities();
-        match method {
+    #[expect(
+        deprecated,
+        reason = "only revisions up to 2025-11-25 set a level per connection and watch single resources"
+    )]
+    async fn respond(
+        &self,
+        request: Request,
+        peer: ClientInfo,
+        arrival: Arrival,
+        pending: &Arc<PendingRequest>,
+    ) -> Result<Reply<ServerResult>, ErrorData> {
+        use ClientRequest as Asked;
+        let Request { content, meta, progress, unusable } = request;
+        if !matches!(content, Asked::InitializeRequest(_) | Asked::CustomRequest(_)) {
+            self.must_know(content.method(), &peer)?;
+        }
+        let turn = |method, peer: ClientInfo| ActiveRequest {
+            pending: pending.clone(),
+            method,
+            progress,
+            least_severity: Severity::wanted(&meta),
+            traced: traced(&meta),
+            unusable,
+            arrival,
+            line: ClientLine {
+                connection: self.connection.clone(),
+                outbox: pending.outbox.clone(),
+                patience: self.options.patience,
+            },
+            task: TaskSlot::default(),
+            peer,
+        };
+        let backend = &self.backend;
+        let result = match content {
+            Asked::InitializeRequest(asked) => ServerResult::InitializeResult(self.initialize(asked.params)),
+            Asked::DiscoverRequest(_) => ServerResult::DiscoverResult(self.discover()),
+            Asked::PingRequest(_) => ServerResult::empty(()),
+            Asked::ListToolsRequest(asked) => {
+                listed!(self, ListToolsResult, "tools", backend.tools(&peer), asked.params, peer)
+            }
+            Asked::CallToolRequest(asked) => {
+                let reply = backend.call(asked.params, &turn("tools/call", peer)).await?;
+                return Ok(reply.map(ServerResult::from));
+            }
+            Asked::ListResourcesRequest(asked) => {
+                listed!(self, ListResourcesResult, "resources", backend.resources(), asked.params, peer)
+            }
+            Asked::ListResourceTemplatesRequest(asked) => {
+                let templates = backend.templates();
+                listed!(self, ListResourceTemplatesResult, "templates", templates, asked.params, peer)
+            }
+            Asked::ReadResourceRequest(asked) => {
+                let reply = backend.read(asked.params, &turn("resources/read", peer)).await?;
+                return Ok(reply.map(ServerResult::from));
+            }
+            Asked::SubscribeRequest(asked) => self.subscribe(asked.params).map(ServerResult::empty)?,
+            Asked::UnsubscribeRequest(asked) => {
+                self.connection.unwatch(&asked.params.uri);
+                ServerResult::empty(())
+            }
+            Asked::SubscriptionsListenRequest(asked) => {
+                let listened = self.listen(&asked.params.notifications, pending).await;
+                ServerResult::SubscriptionsListenResult(listened)
+            }
+            Asked::ListPromptsRequest(asked) => {
+                listed!(self, ListPromptsResult, "prompts", backend.prompts(), asked.params, peer)
+            }
+            Asked::GetPromptRequest(asked) => {
+                backend.prompt(asked.params, &turn("prompts/get", peer)).await?.into()
+            }
+            Asked::CompleteRequest(asked) => {
+                let info = backend.complete(asked.params, &turn("completion/complete", peer)).await?;
+                ServerResult::CompleteResult(CompleteResult::new(info))
+            }
+            Asked::SetLevelRequest(asked) => {
+                let level = serde_json::to_value(asked.params.level).unwrap_or_default();
+                self.set_level(level.as_str()).map(ServerResult::empty)?
+            }
+            Asked::GetTaskRequest(asked) => {
+                must_take_tasks(&peer)?;
+                ServerResult::GetTaskResult(tasks::state(backend.tasks(), &asked.params.task_id)?)
+            }
+            Asked::UpdateTaskRequest(asked) => {
+                must_take_tasks(&peer)?;
+                let (task, responses) = (asked.params.task_id, asked.params.input_responses);
+                let updated = backend.tasks().update_task(&task, responses);
+                updated.map(ServerResult::task_ack).map_err(|_| tasks::unknown())?
+            }
+            Asked::CancelTaskRequest(asked) => {
+                must_take_tasks(&peer)?;
+                let cancelled = backend.tasks().cancel_task(&asked.params.task_id);
+                cancelled.map(ServerResult::task_ack).map_err(|_| tasks::unknown())?
+            }
+            // A known method with invalid parameters arrives as a custom request.
+            Asked::CustomRequest(asked) => {
+                let method = backend.shown(&asked.method);
+                self.must_know(&method, &peer)?;
+                let problem = format!("the parameters of {method} are missing or invalid");
+                return Err(ErrorData::invalid_params(problem, None));
+            }
+            other => return Err(no_method(other.method())),
+        };
+        Ok(result.into())
+    }
+
+    /// Checks that the client may use a method.
+    ///
+    /// # Errors
+    /// `-32601` if the client's revision has no such method, or the server does not offer the feature.
+    fn must_know(&self, method: &str, peer: &ClientInfo) -> Result<(), ErrorData> {
+        let capabilities = self.backend.capabilities();
+        let knows = match method {
             "server/discover" | "tools/list" | "tools/call" => true,
             "initialize" | "ping" => !peer.modern,
             "prompts/list" | "prompts/get" => capabilities.prompts.is_some(),
@@ -112,162 +227,40 @@ impl Handler {
             "completion/complete" => capabilities.completions.is_some(),
             "logging/setLevel" => capabilities.logging.is_some() && !peer.modern,
             _ => false,
-        }
+        };
+        if knows { Ok(()) } else { Err(no_method(method)) }
     }
 
-    /// Checks that the client may use a method.
-    ///
-    /// # Errors
-    /// `-32601` if the client's revision has no such method, or the server does not offer the feature.
-    fn must_know(&self, method: &str, peer: &ClientInfo) -> Result<(), ErrorData> {
-        if self.knows(method, peer) { Ok(()) } else { Err(no_method(method)) }
-    }
-}
-
-fn no_method(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method}"), None)
-}
-
-/// Builds the error for a task request for a tool that, according to the list, supports none.
-fn no_task() -> ErrorData {
-    let problem = "calls of this tool cannot be tasks; repeat the call without `task`";
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None)
-}
-
-/// Builds one page of a list, in the form of the client's revision.
-macro_rules! listed {
-    ($handler:ident, $result:ident, $name:literal, $entries:expr, $asked:ident, $peer:ident) => {{
-        let (entries, next) = $handler.pages.of($name, $entries, $asked.as_ref())?;
-        let mut listed = $result::with_all_items(entries);
-        listed.next_cursor = next;
-        Ok(if $peer.modern {
-            listed.with_ttl_ms(LIST_GOOD_FOR_MS).with_cache_scope(CacheScope::Private)
-        } else {
-            listed
-        })
-    }};
-}
-
-#[expect(
-    deprecated,
-    reason = "only revisions up to 2025-11-25 set a level per connection and watch single resources"
-)]
-impl ServerHandler for Handler {
-    fn get_info(&self) -> ServerConfig {
+    fn info(&self) -> ServerConfig {
         let mut server = Implementation::new(&self.options.name, &self.options.version);
         server.title.clone_from(&self.options.title);
-        let mut config = ServerConfig::new(self.served.capabilities())
+        let mut config = ServerConfig::new(self.backend.capabilities())
             .with_server_info(server)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
         config.instructions.clone_from(&self.options.instructions);
         config
     }
 
-    async fn initialize(
-        &self,
-        request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
-        let mut answer = self.negotiate_initialize(&request)?;
+    fn initialize(&self, request: InitializeRequestParams) -> InitializeResult {
+        let mut answer = self.info();
+        let asked = &request.protocol_version;
+        if asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked) {
+            answer.protocol_version = asked.clone();
+        }
         // Extensions exist only in the revision without a handshake.
         answer.capabilities.extensions = None;
-        let version = answer.protocol_version.clone();
-        if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
-            self.amend(&context.id, ServerResult::InitializeResult(answer.clone()), |answer| {
-                answer["capabilities"]["tasks"] = tasks_2025_11::capability();
-            });
-        }
-        context.peer.set_peer_info(request.with_protocol_version(version));
-        Ok(answer)
+        self.connection.shake_hands(request.with_protocol_version(answer.protocol_version.clone()));
+        answer
     }
 
-    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        let versions = self.supported_protocol_versions().into_owned();
-        Ok(DiscoverResult::from_server_info(versions, self.get_info())
+    fn discover(&self) -> DiscoverResult {
+        DiscoverResult::from_server_info(ProtocolVersion::KNOWN_VERSIONS.to_vec(), self.info())
             .with_ttl_ms(LIST_GOOD_FOR_MS)
-            .with_cache_scope(CacheScope::Private))
+            .with_cache_scope(CacheScope::Private)
     }
 
-    async fn list_tools(
-        &self,
-        asked: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        let (peer, id) = (ClientInfo::of(&context), context.id);
-        let listed: Result<ListToolsResult, ErrorData> =
-            listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer);
-        if let Ok(listed) = &listed
-            && peer.knows_past_tasks()
-        {
-            self.amend(&id, ServerResult::ListToolsResult(listed.clone()), |answer| {
-                for tool in answer["tools"].as_array_mut().into_iter().flatten() {
-                    if tool["name"].as_str().is_some_and(|name| self.served.may_be_task(name) == Some(true)) {
-                        tool["execution"] = json!({"taskSupport": "optional"});
-                    }
-                }
-            });
-        }
-        listed
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let turn = self.turn(context, "tools/call")?;
-        if turn.peer.knows_past_tasks() && turn.extensions.get::<AsTask>().is_some() {
-            match self.served.may_be_task(&request.name) {
-                Some(true) => {
-                    self.connection.answer_instead(turn.number, self.served.begin(request, &turn)?);
-                    return Ok(CallToolResult::success(Vec::new()).into());
-                }
-                Some(false) => return Err(no_task()),
-                // An unknown tool is answered and recorded like any other call. Without support for
-                // tasks, the call is an ordinary one.
-                None => {}
-            }
-        }
-        self.served.call(request, &turn).await
-    }
-
-    async fn list_resources(
-        &self,
-        asked: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        let peer = ClientInfo::of(&context);
-        self.must_know("resources/list", &peer)?;
-        listed!(self, ListResourcesResult, "resources", self.served.resources(), asked, peer)
-    }
-
-    async fn list_resource_templates(
-        &self,
-        asked: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let peer = ClientInfo::of(&context);
-        self.must_know("resources/templates/list", &peer)?;
-        listed!(self, ListResourceTemplatesResult, "templates", self.served.templates(), asked, peer)
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        let turn = self.turn(context, "resources/read")?;
-        self.must_know("resources/read", &turn.peer)?;
-        self.served.read(request, &turn).await
-    }
-
-    async fn subscribe(
-        &self,
-        request: SubscribeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.must_know("resources/subscribe", &ClientInfo::of(&context))?;
-        if !self.served.watches(&request.uri) {
+    fn subscribe(&self, request: SubscribeRequestParams) -> Result<(), ErrorData> {
+        if !self.backend.watches(&request.uri) {
             let problem = "this resource sends no notifications; read it when needed";
             return Err(ErrorData::invalid_params(problem, None));
         }
@@ -278,134 +271,78 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    async fn unsubscribe(
+    /// Sends the client the notices that it asks for, until it cancels the request or disconnects.
+    async fn listen(
         &self,
-        request: UnsubscribeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.must_know("resources/unsubscribe", &ClientInfo::of(&context))?;
-        self.connection.unwatch(&request.uri);
-        Ok(())
-    }
-
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // rmcp calls this only for clients of the revision that has subscriptions.
-        self.served.capabilities().resources.as_ref()?;
-        let mut accepted = requested.clone();
-        if let Some(watched) = &mut accepted.resource_subscriptions {
-            watched.retain(|uri| self.served.watches(uri));
+        requested: &SubscriptionFilter,
+        pending: &PendingRequest,
+    ) -> SubscriptionsListenResult {
+        let mut offered = requested.supported_by(&self.backend.capabilities());
+        if let Some(watched) = &mut offered.resource_subscriptions {
+            watched.retain(|uri| self.backend.watches(uri));
             watched.truncate(MAX_WATCHED);
         }
-        Some(accepted)
-    }
-
-    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let RequestId::Number(number) = context.request_context().id else {
-            return Err(ErrorData::internal_error("a request has lost its number", None));
-        };
+        let accepted = requested.intersection(&offered);
+        let method = "notifications/subscriptions/acknowledged";
+        let acknowledged = json!({"jsonrpc": "2.0", "method": method, "params": {"notifications": accepted}});
+        pending.outbox.post(Message::of_a_subscription(acknowledged, pending.id.clone()));
+        pending.listen(accepted);
         let (ended, end) = oneshot::channel();
-        let stop = Stop::default();
-        stop.on_request(|_| {
+        pending.stop.on_request(|_| {
             // The receiver may be gone: then the request has ended already.
             let _ = ended.send(());
         });
-        self.connection.listen(number, context.accepted().clone());
-        self.connection.attach(number, &stop);
-        // `stop` holds the sender.
+        // The stop holds the sender.
         let _ = end.await;
-        Ok(())
+        // The outbox replaces the number by the client's own id.
+        let mut result = SubscriptionsListenResult::complete(RequestId::Number(0));
+        result.meta.set_server_info(self.info().server_info);
+        result
     }
 
-    async fn list_prompts(
-        &self,
-        asked: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        let peer = ClientInfo::of(&context);
-        self.must_know("prompts/list", &peer)?;
-        listed!(self, ListPromptsResult, "prompts", self.served.prompts(), asked, peer)
-    }
-
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        let turn = self.turn(context, "prompts/get")?;
-        self.must_know("prompts/get", &turn.peer)?;
-        self.served.prompt(request, &turn).await
-    }
-
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        let turn = self.turn(context, "completion/complete")?;
-        self.must_know("completion/complete", &turn.peer)?;
-        self.served.complete(request, &turn).await.map(CompleteResult::new)
-    }
-
-    async fn set_level(
-        &self,
-        request: rmcp::model::SetLevelRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.must_know("logging/setLevel", &ClientInfo::of(&context))?;
-        let level = serde_json::to_value(request.level).ok();
-        let level = level.as_ref().and_then(serde_json::Value::as_str).and_then(Severity::named);
+    fn set_level(&self, level: Option<&str>) -> Result<(), ErrorData> {
+        let level = level.and_then(Severity::named);
         let level =
             level.ok_or_else(|| ErrorData::invalid_params("`level` is not a level of the protocol", None))?;
         self.connection.set_log_level(level);
         Ok(())
     }
+}
 
-    async fn get_task(
-        &self,
-        request: GetTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<GetTaskResult, ErrorData> {
-        self.served.tasks().state(&request.task_id)
+/// Returns the fields of `_meta` with the parent span.
+fn traced(meta: &RequestMetaObject) -> JsonObject {
+    let named = |name: &&str| meta.get(*name).map(|value| ((*name).to_owned(), value.clone()));
+    ["traceparent", "tracestate"].iter().filter_map(named).collect()
+}
+
+/// Checks that a request states a supported revision, and the data that its revision requires.
+///
+/// # Errors
+/// `-32022` for an unknown revision, `-32602` for missing data.
+fn check_revision(request: &Request) -> Result<(), ErrorData> {
+    if request.is_handshake() {
+        return Ok(());
     }
-
-    async fn update_task(
-        &self,
-        request: UpdateTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let tasks = self.served.tasks().inside();
-        tasks.update_task(&request.task_id, request.input_responses).map_err(|_| unknown())
+    let known = ProtocolVersion::KNOWN_VERSIONS;
+    if let Some(version) = request.meta.protocol_version().filter(|version| !known.contains(version)) {
+        return Err(ErrorData::unsupported_protocol_version(version, known));
     }
-
-    async fn cancel_task(
-        &self,
-        request: CancelTaskParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.served.tasks().cancel(&request.task_id)
-    }
-
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        let method = self.served.shown(&request.method);
-        let peer = ClientInfo::of(&context);
-        if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
-            let turn = self.turn(context, "tasks")?;
-            if let Some(answer) = tasks.answer(&request, &self.pages, &turn).await {
-                return answer.map(CustomResult::new);
-            }
+    if request.is_modern() == Some(true) || matches!(request.content, ClientRequest::DiscoverRequest(_)) {
+        let missing = request.meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            let problem = format!("request _meta is missing or has malformed required fields: {missing}");
+            return Err(ErrorData::invalid_params(problem, None));
         }
-        Err(if self.knows(&method, &peer) {
-            ErrorData::invalid_params(format!("the parameters of {method} are missing or invalid"), None)
-        } else {
-            no_method(&method)
-        })
     }
+    Ok(())
+}
 
-    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+/// Checks that a client that names a task has declared that it supports tasks.
+fn must_take_tasks(peer: &ClientInfo) -> Result<(), ErrorData> {
+    if peer.takes_tasks() {
+        return Ok(());
     }
+    let needed = ClientCapabilities::builder().enable_tasks().build();
+    Err(ErrorData::missing_required_client_capability(needed))
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::Parent;
-use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
+use rmcp::model::{ClientRequest, ErrorData, ProtocolVersion};
 
-use crate::decode::{Incoming, is_modern};
+use crate::decode::Incoming;
 use crate::envelope_scan::EnvelopeScan;
 
 /// The headers that the protocol specifies, and the trace context.
@@ -42,11 +42,11 @@ const ENCODED: (&str, &str) = ("=?base64?", "?=");
 /// Returns true if the message is of revision 2026-07-28, by its body or its header.
 pub(crate) fn speaks_modern(headers: &Headers<'_>, incoming: &Incoming) -> bool {
     let said = match incoming {
-        Incoming::Request { request, .. } => is_modern(request),
+        Incoming::Request { request, .. } => request.is_modern(),
         _ => None,
     };
     let discovers = matches!(incoming, Incoming::Request { request, .. }
-        if matches!(**request, ClientRequest::DiscoverRequest(_)));
+        if matches!(request.content, ClientRequest::DiscoverRequest(_)));
     said.unwrap_or_else(|| discovers || named_modern(headers))
 }
 
@@ -61,10 +61,10 @@ fn named_modern(headers: &Headers<'_>) -> bool {
 /// `-32600` for an unknown revision.
 pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> Result<(), ErrorData> {
     let Incoming::Request { request, .. } = incoming else { return known(headers) };
-    if matches!(**request, ClientRequest::InitializeRequest(_)) {
+    if request.is_handshake() {
         return known(headers);
     }
-    let meta = request.get_meta();
+    let meta = &request.meta;
     if meta.protocol_version().is_none() && !speaks_modern(headers, incoming) {
         return known(headers);
     }
@@ -78,7 +78,7 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
     let mut skim = EnvelopeScan::default();
     skim.feed(body);
     same("Mcp-Method", headers.method, skim.method().unwrap_or_default())?;
-    let named = match &**request {
+    let named = match &request.content {
         ClientRequest::CallToolRequest(_) => skim.tool().unwrap_or_default(),
         ClientRequest::GetPromptRequest(request) => &request.params.name,
         ClientRequest::ReadResourceRequest(request) => &request.params.uri,

@@ -1,145 +1,55 @@
 //! A session over HTTP: the counterpart of a connection, for independent messages.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ServerJsonRpcMessage};
-use rmcp::service::Peer;
-use rmcp::transport::Transport;
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
 use tokio::time::Instant;
-use tool::SessionId;
 
-use crate::calls::Calls;
 use crate::connection::Connection;
-use crate::outbox::outbox;
+use crate::handler::Handler;
+use crate::notices::Notices;
+use crate::options::{McpError, Options};
 use crate::resumable_stream::Streams;
-use crate::transport::Disconnected;
-use crate::{McpError, Options, dispatch, handler, notices};
+use crate::server_backend::ServerBackend;
 
 /// A session, in place of a connection.
 pub(crate) struct HttpSession {
     pub(crate) connection: Arc<Connection>,
-    handler: handler::Handler,
-    service: Mutex<Service>,
-    pub(crate) session: SessionId,
+    pub(crate) handler: Handler,
     /// Streams that the client can resume.
     pub(crate) streams: Streams,
     used: Mutex<Instant>,
 }
 
-/// State of rmcp's service for a session. Its channels allocate room for 32 messages each, about 20
-/// KB, and most sessions are idle. So an idle session keeps only the client's `initialize`
-/// parameters.
-enum Service {
-    Runs {
-        incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
-        peer: Peer<RoleServer>,
-        resting: Arc<AtomicBool>,
-    },
-    Rests(Option<Box<InitializeRequestParams>>),
-}
-
-impl Service {
-    fn start(
-        handler: handler::Handler,
-        connection: &Arc<Connection>,
-        said: Option<InitializeRequestParams>,
-    ) -> Self {
-        let (incoming, messages) = mpsc::unbounded_channel();
-        let resting = Arc::<AtomicBool>::default();
-        let transport =
-            SessionTransport { messages, connection: connection.clone(), resting: resting.clone() };
-        let service = rmcp::service::serve_directly(handler, transport, said);
-        let peer = service.peer().clone();
-        // The service ends when the sender of its messages is dropped.
-        tokio::spawn(service.waiting());
-        Self::Runs { incoming, peer, resting }
-    }
-}
-
 impl HttpSession {
-    pub(crate) fn start<C: Calls>(
-        calls: &Arc<C>,
-        options: &Options,
-        session: SessionId,
-        notices: &Arc<notices::Notices>,
+    /// Creates a session with this content.
+    ///
+    /// # Errors
+    /// [`McpError::Random`] if the operating system returns no random bytes.
+    pub(crate) fn new(
+        backend: Arc<dyn ServerBackend>,
+        options: &Arc<Options>,
+        notices: &Notices,
     ) -> Result<Self, McpError> {
         let connection = Arc::<Connection>::default();
-        let options = Options { session: session.clone(), ..options.clone() };
-        let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
-        let service = Mutex::new(Service::Rests(None));
-        let (streams, used) = (Streams::default(), Mutex::new(Instant::now()));
-        Ok(Self { connection, handler, service, session, streams, used })
+        let handler = Handler::new(backend, options.clone(), connection.clone(), notices)?;
+        let used = Mutex::new(Instant::now());
+        Ok(Self { connection, handler, streams: Streams::default(), used })
     }
 
-    fn service(&self) -> MutexGuard<'_, Service> {
-        self.service.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Passes a message to rmcp.
-    pub(crate) fn take(&self, message: ClientJsonRpcMessage) {
-        let mut service = self.service();
-        if let Service::Rests(said) = &mut *service {
-            *service = Service::start(self.handler.clone(), &self.connection, said.take().map(|said| *said));
-        }
-        if let Service::Runs { incoming, .. } = &*service {
-            // If the session ends at this moment, the request gets no response, and its stream ends.
-            let _ = incoming.send(Box::new(message));
-        }
-    }
-
-    /// Releases rmcp's service if no request is pending. Messages that it has received are still processed.
-    pub(crate) fn rest(&self) {
-        let mut service = self.service();
-        if let Service::Runs { peer, resting, .. } = &*service
-            && self.connection.is_idle()
-        {
-            resting.store(true, Ordering::Relaxed);
-            let said = peer.peer_info().map(|said| Box::new((*said).clone()));
-            *service = Service::Rests(said);
-        }
-    }
-
+    /// Returns the time of the last use.
     pub(crate) fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 
+    /// Records that the session is used now.
     pub(crate) fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-}
-
-/// Transport for rmcp that carries independent messages.
-struct SessionTransport {
-    messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
-    connection: Arc<Connection>,
-    /// True if the session continues without this service.
-    resting: Arc<AtomicBool>,
-}
-
-impl Transport<RoleServer> for SessionTransport {
-    type Error = Disconnected;
-
-    fn send(
-        &mut self,
-        item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Disconnected>> + Send + 'static {
-        // Notices take another path, and every other message belongs to a request.
-        let (nowhere, _) = outbox();
-        drop(dispatch::outgoing(&self.connection, &nowhere, item));
-        std::future::ready(Ok(()))
+        *self.used.lock() = Instant::now();
     }
 
-    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.messages.recv().await.map(|message| *message)
-    }
-
-    async fn close(&mut self) -> Result<(), Disconnected> {
-        if !self.resting.load(Ordering::Relaxed) {
-            self.connection.close();
-        }
-        Ok(())
+    /// Ends the session: its calls and its remaining work.
+    pub(crate) async fn end(&self) {
+        self.connection.close();
+        self.handler.backend.end().await;
     }
 }

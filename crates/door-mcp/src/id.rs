@@ -1,8 +1,7 @@
 //! Ids of requests and progress tokens, as chosen by the client.
 //!
 //! JSON does not limit numbers, and JSON-RPC requires the id of the request in the response, so the
-//! text of a number is preserved. The ids of rmcp are 64-bit integers, so rmcp sees an assigned
-//! number instead (see [`Connection`](crate::connection::Connection)).
+//! text of a number is preserved. The ids of rmcp are 64-bit integers.
 
 use std::sync::Arc;
 
@@ -20,10 +19,6 @@ struct Named {
     text: Box<RawValue>,
     meaning: IdMeaning,
 }
-
-/// The client's token for the progress of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct ProgressToken(pub(crate) Id);
 
 /// Meaning of an id, independent of its spelling.
 #[derive(Debug, PartialEq, Eq)]

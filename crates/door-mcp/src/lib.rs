@@ -4,7 +4,7 @@
 //! [`serve_stdio`] serves the process's standard streams, [`serve`] any others; [`Endpoint`]
 //! handles messages of an HTTP server. One connection supports both forms of the protocol: the one
 //! with a handshake (2024-11-05 to 2025-11-25), and the one with self-contained requests
-//! (2026-07-28).
+//! (2026-07-28). [`ServerBackend`] is the content of a server: the engine's, or any other.
 //!
 //! This crate owns every type of the wire format and maps it to the vocabulary of `tool`. The crate
 //! knows no tool, makes no decisions and stores nothing. It reads neither the environment nor the
@@ -13,14 +13,15 @@
 
 mod active_request;
 mod address;
+mod answers;
 mod asker;
 mod calls;
 mod client_info;
-mod conformance;
 mod connection;
 mod decode;
 mod dispatch;
 mod endpoint;
+mod engine_calls;
 mod engine_server;
 mod envelope;
 mod envelope_scan;
@@ -31,7 +32,9 @@ mod id;
 mod lines;
 mod list;
 mod log;
+mod notice;
 mod notices;
+mod options;
 mod origin;
 mod outbox;
 mod page;
@@ -41,12 +44,11 @@ mod progress;
 mod question;
 mod resources;
 mod resumable_stream;
+mod serve;
 mod server_backend;
 mod signed_state;
 mod stdio;
-mod tasks_2025_11;
-mod tasks_2026_07;
-mod transport;
+mod tasks;
 
 #[cfg(test)]
 mod fake;
@@ -54,95 +56,22 @@ mod fake;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use dialects::{CatalogueKind, Dialect};
 use engine::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tool::SessionId;
 
-use crate::calls::Calls;
-pub use crate::dispatch::holds_too_many_values;
-pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
+pub use crate::active_request::{ActiveRequest, ElicitError};
+pub use crate::answers::{Answers, PostOutcome, PostRefusal};
+pub use crate::client_info::ClientInfo;
+pub use crate::endpoint::Endpoint;
 pub use crate::headers::{Headers, SingleHeader};
+pub use crate::log::Severity;
+pub use crate::notice::Notice;
+pub use crate::notices::Notices;
+pub use crate::options::{McpError, Options};
 pub use crate::question::Elicitation;
-pub use crate::resumable_stream::{Event, Follower};
-
-/// Options of a server.
-#[derive(Clone)]
-pub struct Options {
-    /// Name of the program.
-    pub name: String,
-    /// Display name of the program.
-    pub title: Option<String>,
-    /// Version of the program.
-    pub version: String,
-    /// General instructions for models, about the tools as a whole.
-    pub instructions: Option<String>,
-    /// Dialect: names and schemas of the engine's tools.
-    pub dialect: Dialect,
-    /// Selection of the listed tools, and the detail of their descriptions.
-    pub catalogue: CatalogueKind,
-    /// Session of this connection in the audit log. Permissions for a session apply to it alone.
-    pub session: SessionId,
-    /// Owner of the session, for work that can outlive it.
-    pub holder: Option<SessionId>,
-    /// Maximum size of a message, in bytes. A larger one is answered with an error.
-    pub message_limit: usize,
-    /// Questions that may be put to the client's user.
-    pub elicitation: Elicitation,
-    /// Maximum wait for the answer to a question.
-    pub patience: Duration,
-    /// True to offer the fixtures of the protocol's test suite in place of the engine's tools.
-    pub conformance: bool,
-    /// Callback for warnings about problems outside the protocol, in one sentence.
-    pub on_warning: Arc<dyn Fn(&str) + Send + Sync>,
-}
-
-impl Options {
-    /// Default maximum size of a message: 32 MiB (design section 4).
-    pub const MESSAGE_LIMIT: usize = 32 * 1024 * 1024;
-
-    /// Default wait for the answer to a question: ten minutes.
-    pub const TIMEOUT: Duration = Duration::from_mins(10);
-
-    /// Returns the default options: the limits above, the default dialect, the core catalogue, and
-    /// warnings discarded.
-    pub fn new(name: impl Into<String>, version: impl Into<String>, session: SessionId) -> Self {
-        Self {
-            name: name.into(),
-            title: None,
-            version: version.into(),
-            instructions: None,
-            dialect: Dialect::default(),
-            catalogue: CatalogueKind::Core,
-            session,
-            holder: None,
-            message_limit: Self::MESSAGE_LIMIT,
-            elicitation: Elicitation::default(),
-            patience: Self::TIMEOUT,
-            conformance: false,
-            on_warning: Arc::new(|_| {}),
-        }
-    }
-}
-
-/// Reason why a connection ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum McpError {
-    /// The standard streams are unusable.
-    #[error("the standard streams cannot be used")]
-    Streams(#[source] std::io::Error),
-    /// A response could not be written.
-    #[error("a response could not be written")]
-    Write(#[source] std::io::Error),
-    /// The operating system returns no random bytes.
-    #[error("the operating system provides no random bytes")]
-    Random(#[source] getrandom::Error),
-    /// A task of the server failed.
-    #[error("a task of the server failed")]
-    Task(#[source] tokio::task::JoinError),
-}
+pub use crate::resumable_stream::{Event, Follower, StreamMessage};
+pub use crate::server_backend::{FutureResult, Reply, ServerBackend};
 
 /// Serves the process's standard streams until the client closes its side or disconnects.
 ///
@@ -169,36 +98,5 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    connect(engine, options, reader, writer).await
-}
-
-async fn connect<C, R, W>(calls: Arc<C>, options: Options, reader: R, writer: W) -> Result<(), McpError>
-where
-    C: Calls,
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
-    let connection = Arc::<connection::Connection>::default();
-    let (outbox, mail) = outbox::outbox();
-    let covering = calls.clone();
-    let delivery = tokio::spawn(mail.deliver(writer, move |message| covering.cover_message(message)));
-    connection.stand_by(outbox.clone());
-    let transport = transport::LineTransport::new(
-        reader,
-        options.message_limit,
-        connection.clone(),
-        outbox,
-        options.on_warning.clone(),
-    );
-    let handler = handler::Handler::new(&calls, options, connection.clone(), &Arc::default())?;
-    // The handshake is an ordinary request here: clients probe first, skip it, or repeat it.
-    let service = rmcp::service::serve_directly(handler, transport, None);
-    let ended = service.waiting().await;
-    connection.close();
-    calls.shutdown().await;
-    drop(connection);
-    // The senders are dropped with the service and the connection. So the delivery ends once
-    // everything is written, or the client's time to read is over.
-    delivery.await.map_err(McpError::Task)?.map_err(McpError::Write)?;
-    ended.map(drop).map_err(McpError::Task)
+    serve::connect(engine, options, reader, writer).await
 }

@@ -7,7 +7,8 @@ const WANTED: &str = "io.modelcontextprotocol/logLevel";
 
 /// Syslog levels, with the protocol's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
+#[expect(missing_docs, reason = "the protocol defines the levels")]
+pub enum Severity {
     Debug,
     Info,
     Notice,

@@ -9,11 +9,11 @@ use rmcp::model::{ErrorCode, ErrorData, ServerJsonRpcMessage, ServerResult};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tool::{ByteReservation, RawJson};
 
 use crate::id::{Id, IdInsertion};
-use crate::notices::SUBSCRIPTION;
+use crate::notice::SUBSCRIPTION;
 
 /// Maximum number of queued messages before reading pauses.
 ///
@@ -51,7 +51,6 @@ pub(crate) struct OutboxReceiver {
 struct Outgoing {
     message: Message,
     held: ByteReservation,
-    written: Option<oneshot::Sender<()>>,
 }
 
 /// A message to write.
@@ -72,8 +71,8 @@ pub(crate) enum Message {
         /// Error of the request.
         error: ErrorData,
     },
-    /// Request or notification of the server, built by rmcp.
-    Ours(Box<ServerJsonRpcMessage>),
+    /// Request of the server.
+    Request(Box<ServerJsonRpcMessage>),
     /// Complete message.
     Raw(Value),
     /// Complete message except for an id, which is inserted at a path.
@@ -109,19 +108,15 @@ pub(crate) fn outbox() -> (Outbox, OutboxReceiver) {
 
 impl Outbox {
     /// Queues a message. `held` is dropped when the message was written, or never can be.
-    ///
-    /// The receiver is notified of the completed write; its sender is dropped if the client has gone.
-    pub(crate) fn put(&self, message: Message, held: ByteReservation) -> oneshot::Receiver<()> {
-        let (written, receiver) = oneshot::channel();
+    pub(crate) fn put(&self, message: Message, held: ByteReservation) {
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         // Without a receiver, the message is dropped together with `held`.
-        let _ = self.sender.send(Outgoing { message, held, written: Some(written) });
-        receiver
+        let _ = self.sender.send(Outgoing { message, held });
     }
 
-    /// Queues a message that holds no resources, without waiting for its write.
+    /// Queues a message that holds no resources.
     pub(crate) fn post(&self, message: Message) {
-        drop(self.put(message, ByteReservation::default()));
+        self.put(message, ByteReservation::default());
     }
 
     /// Waits until the queue has room, so that more input may be read.
@@ -168,7 +163,7 @@ impl OutboxReceiver {
 
     /// Takes the next message; `None` when every [`Outbox`] was dropped.
     pub(crate) async fn next(&mut self) -> Option<QueuedMessage> {
-        let Outgoing { message, held, written } = self.receiver.recv().await?;
+        let Outgoing { message, held } = self.receiver.recv().await?;
         let mut text = Vec::new();
         // Encoding cannot fail, because every message consists of valid JSON values.
         let _ = encode(&message, &mut text);
@@ -181,15 +176,11 @@ impl OutboxReceiver {
                 (true, None)
             }
             Message::Failure { error, .. } => (true, Some(error.code)),
-            Message::Ours(_) | Message::Raw(_) | Message::Naming { .. } => (false, None),
+            Message::Request(_) | Message::Raw(_) | Message::Naming { .. } => (false, None),
         };
         // The line end is only for byte streams.
         text.pop();
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        if let Some(written) = written {
-            // For most messages there is no receiver.
-            let _ = written.send(());
-        }
         Some(QueuedMessage { text, is_answer, code, held })
     }
 
@@ -249,10 +240,6 @@ impl OutboxReceiver {
                 return if is_departure(&error) { Ok(()) } else { Err(error) };
             }
             drop(outgoing.held);
-            if let Some(written) = outgoing.written.take() {
-                // For most messages there is no receiver.
-                let _ = written.send(());
-            }
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             self.shared.written.notify_one();
             if buffer.capacity() > KEPT_BUFFER {
@@ -311,7 +298,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
         Message::Answer { id, result, structured } => {
             buffer.reserve(size_of_text(result));
             if let ServerResult::SubscriptionsListenResult(result) = &**result {
-                // rmcp has named the subscription by the assigned number.
+                // A 64-bit number stands for the client's id of the subscription.
                 let (object, path) = (serde_json::to_value(result)?, ["_meta", SUBSCRIPTION]);
                 let result = IdInsertion { object: Some(&object), path: &path, id };
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
@@ -329,7 +316,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
         Message::Failure { id, error } => {
             serde_json::to_writer(&mut *buffer, &Envelope::of_failure(id.as_ref(), error))
         }
-        Message::Ours(message) => serde_json::to_writer(&mut *buffer, message),
+        Message::Request(message) => serde_json::to_writer(&mut *buffer, message),
         Message::Raw(value) => serde_json::to_writer(&mut *buffer, value),
         Message::Naming { message, path, id } => {
             serde_json::to_writer(&mut *buffer, &IdInsertion { object: Some(message), path, id })
@@ -361,16 +348,15 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
-        let mut written = outbox.put(
+        outbox.put(
             Message::Raw(json!("a text of some length")),
             ByteReservation(Some(Box::new(token.clone()))),
         );
         tokio::task::yield_now().await;
         assert_eq!(Arc::strong_count(&token), 2);
-        assert!(written.try_recv().is_err());
         let mut read = vec![0; 24];
         client.read_exact(&mut read).await.unwrap();
-        written.await.unwrap();
+        crate::fake::settle().await;
         assert_eq!(Arc::strong_count(&token), 1);
         assert_eq!(read, b"\"a text of some length\"\n");
         drop(outbox);
@@ -384,13 +370,12 @@ mod tests {
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
         let held = || ByteReservation(Some(Box::new(token.clone())));
-        let first = outbox.put(Message::Raw(json!("a text of some length")), held());
-        let second = outbox.put(Message::Raw(json!(2)), held());
+        outbox.put(Message::Raw(json!("a text of some length")), held());
+        outbox.put(Message::Raw(json!(2)), held());
         drop(client);
         outbox.failed().await;
         delivery.await.unwrap().unwrap();
-        assert!(first.await.is_err() && second.await.is_err());
-        assert!(outbox.put(Message::Raw(json!(3)), held()).await.is_err());
+        outbox.put(Message::Raw(json!(3)), held());
         assert_eq!(Arc::strong_count(&token), 1);
     }
 
@@ -399,9 +384,8 @@ mod tests {
         let (outbox, mail) = outbox();
         let (_client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
-        let stuck = outbox.put(Message::Raw(json!("a text of some length")), ByteReservation::default());
+        outbox.post(Message::Raw(json!("a text of some length")));
         outbox.give_up_after(Duration::from_secs(1));
-        assert!(stuck.await.is_err());
         delivery.await.unwrap().unwrap();
         outbox.failed().await;
     }

@@ -3,9 +3,10 @@
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{ByteReservation, CallResult, Data, Meta, NoteTools, Outcome, Presentation, RawJson, ToolError};
+use tool::{CallResult, Data, Meta, NoteTools, Outcome, Presentation, RawJson, ToolError};
 
 use crate::plain;
+use crate::server_backend::Reply;
 
 /// Maximum length of a record's JSON as text next to structured content, in characters. Every text
 /// that the engine has truncated (25,000 characters) fits with its escapes.
@@ -27,17 +28,8 @@ pub(crate) struct View<'a> {
     pub(crate) tools: NoteTools<'a>,
 }
 
-/// Result for the client.
-pub(crate) struct PresentedResult {
-    pub(crate) result: CallToolResult,
-    /// Structured content that the tool has written as JSON text, which rmcp's result type cannot hold.
-    pub(crate) structured: Option<RawJson>,
-    /// Resources that the result occupies until it was sent.
-    pub(crate) held: ByteReservation,
-}
-
 /// Converts a result for a client.
-pub(crate) fn result(result: CallResult, view: View<'_>) -> PresentedResult {
+pub(crate) fn result(result: CallResult, view: View<'_>) -> Reply<CallToolResult> {
     let notes = result.meta.notes(view.tools);
     if let Some(answer) = view.dialect.answer(&result) {
         return whole(result, answer, view.structured, &notes);
@@ -56,11 +48,11 @@ pub(crate) fn result(result: CallResult, view: View<'_>) -> PresentedResult {
         Outcome::Err(error) => refusal(&error, presentation, &notes),
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
-    PresentedResult { result: shown, structured: aside, held }
+    Reply { result: shown, structured: aside, held }
 }
 
 /// Converts a result in a dialect whose answers have their own form, for failures too.
-fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> PresentedResult {
+fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Reply<CallToolResult> {
     let failed = result.error().map(error_value);
     let mut shown = success(answer, Presentation::Record, structured, notes);
     shown.is_error = Some(failed.is_some());
@@ -69,7 +61,7 @@ fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) 
         meta.insert("handfast/error".to_owned(), error);
     }
     meta.insert("handfast/meta".to_owned(), meta_value(&result.meta));
-    PresentedResult { result: shown, structured: None, held: result.held }
+    Reply { result: shown, structured: None, held: result.held }
 }
 
 /// Converts the result of a failed call: error, hint and notes, followed by partial data in a

@@ -1,9 +1,10 @@
 //! Progress notifications of one call.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tool::{ByteReservation, Progress, visible};
@@ -86,11 +87,11 @@ impl Reporter {
         let notification = Message::of_progress(&params, self.token.clone());
         self.unwritten.store(true, Ordering::Release);
         let written = ByteReservation(Some(Box::new(WriteMark(self.unwritten.clone()))));
-        drop(self.outbox.put(notification, written));
+        self.outbox.put(notification, written);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

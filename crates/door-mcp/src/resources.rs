@@ -3,19 +3,21 @@
 
 use std::sync::Arc;
 
+use dialects::content_tools;
 use rmcp::model::{
     CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, Code, Outcome, ToolError};
+use tool::{ByteReservation, CallResult, Code, Outcome, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
 use crate::asker::{ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
-use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
+use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
+use crate::server_backend::Reply;
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
@@ -95,190 +97,209 @@ fn no_resource(uri: &str) -> ErrorData {
     ErrorData::resource_not_found("unknown resource", Some(json!({"uri": uri})))
 }
 
-impl<C: Calls> EngineServer<C> {
-    /// Reads a resource.
-    ///
-    /// # Errors
-    /// `-32002` if unknown resource; `-32000` if it may not be read, or reading it failed.
-    pub(crate) async fn content(
-        &self,
-        request: ReadResourceRequestParams,
-        turn: &ActiveRequest,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        let uri = request.uri;
-        let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
-            Address::Audit(call) => self.recorded(call, &uri).await?,
-            Address::Tool(tool, arguments) => {
-                let (state, responses) = (request.request_state, request.input_responses);
-                let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
-                match self.make(wanted, turn).await? {
-                    CallOutcome::Asks(question) => return Ok(question.into()),
-                    CallOutcome::Done(mut result) => {
-                        turn.line.connection.hold(turn.number, std::mem::take(&mut result.held), None);
-                        given(*result)?
-                    }
+/// Reads a resource.
+///
+/// # Errors
+/// `-32002` if unknown resource; `-32000` if it may not be read, or reading it failed.
+pub(crate) async fn content<C: Calls>(
+    own: &EngineCalls<C>,
+    request: ReadResourceRequestParams,
+    turn: &ActiveRequest,
+) -> Result<Reply<ReadResourceResponse>, ErrorData> {
+    let uri = request.uri;
+    let mut held = ByteReservation::default();
+    let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
+        Address::Audit(call) => recorded(own, call, &uri).await?,
+        Address::Tool(tool, arguments) => {
+            let (state, responses) = (request.request_state, request.input_responses);
+            let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
+            match own.make(wanted, turn).await? {
+                CallOutcome::Asks(question) => return Ok(ReadResourceResponse::from(question).into()),
+                CallOutcome::Done(mut result) => {
+                    held = std::mem::take(&mut result.held);
+                    given(*result)?
                 }
             }
-        };
-        let read = ReadResourceResult::new(vec![contents(uri, data)]);
-        // A file may change at any moment.
-        let modern = turn.peer.modern;
-        Ok(if modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read }.into())
-    }
-
-    /// Reads the audit log of this session, or of one of its calls.
-    async fn recorded(&self, call: Option<String>, uri: &str) -> Result<Value, ErrorData> {
-        let whole = call.is_none();
-        let rows = self.rows(call).await?;
-        if rows.is_empty() && !whole { Err(no_resource(uri)) } else { Ok(Value::Array(rows)) }
-    }
-
-    async fn rows(&self, call: Option<String>) -> Result<Vec<Value>, ErrorData> {
-        let (session, dialect) = (&self.options.session, self.options.dialect.as_str());
-        self.calls.recorded(session, dialect, call).await.map_err(|error| refused(&error))
-    }
-
-    /// Makes a call without asking the user.
-    async fn quietly(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Result<Value, ErrorData> {
-        let nobody = Arc::new(ElicitByRetry::new(turn, self.options.elicitation, None).without_forms());
-        given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
-    }
-
-    /// Makes a call for a completion while the user types. Returns `None` if the call would need an
-    /// approval, or its arguments are not valid yet.
-    async fn at_once(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Option<Value> {
-        given(self.accompanied(tool.to_owned(), arguments, Arc::new(NoQuestions), turn).await).ok()
-    }
-
-    /// Fills in a prompt.
-    ///
-    /// # Errors
-    /// `-32602` if unknown prompt, or its subject does not exist.
-    pub(crate) async fn filled_in(
-        &self,
-        request: GetPromptRequestParams,
-        turn: &ActiveRequest,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        let arguments = request.arguments.unwrap_or_default();
-        let argument = |name: &str| match arguments.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(ErrorData::invalid_params(format!("`{name}` must be a string"), None)),
-        };
-        let (text, uri, data) = match request.name.as_str() {
-            REVIEW => {
-                let id =
-                    match argument("checkpoint")? {
-                        Some(id) => id,
-                        None => self.checkpoints(turn).await?.into_iter().next().ok_or_else(|| {
-                            ErrorData::invalid_params("there is no change to undo yet", None)
-                        })?,
-                    };
-                let diff = self.quietly("checkpoint_diff", json!({"id": id}), turn).await?;
-                let text = format!(
-                    "Review the changes below, made by the call {id}: their effect, possible breakage, \
-                     and gaps. `checkpoint_restore` with this id undoes them."
-                );
-                (text, format!("handfast://checkpoint/{id}"), diff)
-            }
-            EXPLAIN => {
-                let named = argument("call")?;
-                let rows = self.rows(named.clone()).await?;
-                let is_wanted = |row: &&Value| named.is_some() || row["decision"] == "deny";
-                let row = rows
-                    .iter()
-                    .rfind(|row| named.is_some() && is_wanted(row))
-                    .or_else(|| rows.iter().find(is_wanted));
-                let row = row.cloned().ok_or_else(|| {
-                    let problem = if named.is_some() {
-                        "this session has no such call"
-                    } else {
-                        "nothing was denied in this session"
-                    };
-                    ErrorData::invalid_params(problem, None)
-                })?;
-                let id = row["call"].as_str().unwrap_or_default().to_owned();
-                let text = format!(
-                    "Explain the decision on the call {id} in the record below to the user: the \
-                     planned effect, the rule that decided, and how the user could allow the call. Do \
-                     not try to achieve the same by other means."
-                );
-                (text, format!("handfast://call/{id}"), row)
-            }
-            ABILITIES => {
-                let abilities = self.quietly("self_list_capabilities", json!({}), turn).await?;
-                let text = "Describe in a few sentences which tools only read, which change something, \
-                     and which destroy or send something.";
-                (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
-            }
-            _ => return Err(ErrorData::invalid_params("unknown prompt", None)),
-        };
-        let shown = ContentBlock::resource(contents(uri, data));
-        let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
-        Ok(GetPromptResult::new(messages).into())
-    }
-
-    /// Completes an argument.
-    ///
-    /// # Errors
-    /// `-32602` if the argument cannot be completed.
-    pub(crate) async fn completed(
-        &self,
-        request: CompleteRequestParams,
-        turn: &ActiveRequest,
-    ) -> Result<CompletionInfo, ErrorData> {
-        let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
-        let of = match &request.r#ref {
-            Reference::Resource(reference) => reference.uri.as_str(),
-            Reference::Prompt(reference) => reference.name.as_str(),
-            _ => "",
-        };
-        let known = match (of, name) {
-            (address::FILE, "path") => self.paths(begin, turn).await,
-            (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => {
-                let listed = self.at_once("checkpoint_list", json!({"limit": 100}), turn).await;
-                listed.map(|listed| ids(&listed)).unwrap_or_default()
-            }
-            (address::CALL, "id") | (EXPLAIN, "call") => {
-                let rows = self.rows(None).await?;
-                rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
-            }
-            (address::OUTPUT | address::FILE, _) => Vec::new(),
-            _ => return Err(ErrorData::invalid_params("there is nothing to complete under this name", None)),
-        };
-        let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();
-        let all = fitting.len();
-        fitting.truncate(CompletionInfo::MAX_VALUES);
-        let mut info =
-            CompletionInfo::new(fitting).map_err(|problem| ErrorData::internal_error(problem, None))?;
-        info.total = u32::try_from(all).ok();
-        info.has_more = Some(all > CompletionInfo::MAX_VALUES);
-        Ok(info)
-    }
-
-    /// Returns the ids of the checkpoints, the newest first.
-    async fn checkpoints(&self, turn: &ActiveRequest) -> Result<Vec<String>, ErrorData> {
-        Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
-    }
-
-    /// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
-    /// listed, because the user is still typing.
-    async fn paths(&self, begin: &str, turn: &ActiveRequest) -> Vec<String> {
-        let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
-        let within = match (folder, begin.starts_with('/')) {
-            ("", false) => ".",
-            ("", true) => "/",
-            (folder, _) => folder,
-        };
-        let arguments = json!({"path": within, "details": false, "include_hidden": name.starts_with('.')});
-        let Some(listed) = self.at_once("file_list", arguments, turn).await else { return Vec::new() };
-        let names = listed["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let separator = if folder.is_empty() && !begin.starts_with('/') { "" } else { "/" };
-        names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect()
-    }
+        }
+    };
+    let read = ReadResourceResult::new(vec![contents(uri, data)]);
+    // A file may change at any moment.
+    let read =
+        if turn.peer.modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read };
+    Ok(Reply { result: read.into(), structured: None, held })
 }
 
-/// Extracts the ids from a result of `checkpoint_list`.
+/// Reads the audit log of this session, or of one of its calls.
+async fn recorded<C: Calls>(
+    own: &EngineCalls<C>,
+    call: Option<String>,
+    uri: &str,
+) -> Result<Value, ErrorData> {
+    let whole = call.is_none();
+    let rows = rows(own, call).await?;
+    if rows.is_empty() && !whole { Err(no_resource(uri)) } else { Ok(Value::Array(rows)) }
+}
+
+async fn rows<C: Calls>(own: &EngineCalls<C>, call: Option<String>) -> Result<Vec<Value>, ErrorData> {
+    let (session, dialect) = (&own.options.session, own.options.dialect.as_str());
+    own.calls.recorded(session, dialect, call).await.map_err(|error| refused(&error))
+}
+
+/// Makes a call without asking the user.
+async fn quietly<C: Calls>(
+    own: &EngineCalls<C>,
+    tool: &str,
+    arguments: Value,
+    turn: &ActiveRequest,
+) -> Result<Value, ErrorData> {
+    let nobody = Arc::new(ElicitByRetry::new(turn, own.options.elicitation, None).without_forms());
+    given(own.accompanied(tool.to_owned(), arguments, nobody, turn).await)
+}
+
+/// Makes a call for a completion while the user types. Returns `None` if the call would need an
+/// approval, or its arguments are not valid yet.
+async fn at_once<C: Calls>(
+    own: &EngineCalls<C>,
+    tool: &str,
+    arguments: Value,
+    turn: &ActiveRequest,
+) -> Option<Value> {
+    given(own.accompanied(tool.to_owned(), arguments, Arc::new(NoQuestions), turn).await).ok()
+}
+
+/// Fills in a prompt.
+///
+/// # Errors
+/// `-32602` if unknown prompt, or its subject does not exist.
+pub(crate) async fn prompt<C: Calls>(
+    own: &EngineCalls<C>,
+    request: GetPromptRequestParams,
+    turn: &ActiveRequest,
+) -> Result<GetPromptResponse, ErrorData> {
+    let arguments = request.arguments.unwrap_or_default();
+    let argument = |name: &str| match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(ErrorData::invalid_params(format!("`{name}` must be a string"), None)),
+    };
+    let (text, uri, data) = match request.name.as_str() {
+        REVIEW => {
+            let id = match argument("checkpoint")? {
+                Some(id) => id,
+                None => checkpoints(own, turn)
+                    .await?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| ErrorData::invalid_params("there is no change to undo yet", None))?,
+            };
+            let tool = content_tools::CHECKPOINT;
+            let diff = quietly(own, tool.name, json!({tool.argument: id}), turn).await?;
+            let restore = content_tools::CHECKPOINT_RESTORE;
+            let text = format!(
+                "Review the changes below, made by the call {id}: their effect, possible breakage, \
+                 and gaps. `{restore}` with this id undoes them."
+            );
+            (text, format!("handfast://checkpoint/{id}"), diff)
+        }
+        EXPLAIN => {
+            let named = argument("call")?;
+            let rows = rows(own, named.clone()).await?;
+            let is_wanted = |row: &&Value| named.is_some() || row["decision"] == "deny";
+            let row = rows
+                .iter()
+                .rfind(|row| named.is_some() && is_wanted(row))
+                .or_else(|| rows.iter().find(is_wanted));
+            let row = row.cloned().ok_or_else(|| {
+                let problem = if named.is_some() {
+                    "this session has no such call"
+                } else {
+                    "nothing was denied in this session"
+                };
+                ErrorData::invalid_params(problem, None)
+            })?;
+            let id = row["call"].as_str().unwrap_or_default().to_owned();
+            let text = format!(
+                "Explain the decision on the call {id} in the record below to the user: the \
+                 planned effect, the rule that decided, and how the user could allow the call. Do \
+                 not try to achieve the same by other means."
+            );
+            (text, format!("handfast://call/{id}"), row)
+        }
+        ABILITIES => {
+            let abilities = quietly(own, content_tools::CAPABILITIES, json!({}), turn).await?;
+            let text = "Describe in a few sentences which tools only read, which change something, \
+                 and which destroy or send something.";
+            (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
+        }
+        _ => return Err(ErrorData::invalid_params("unknown prompt", None)),
+    };
+    let shown = ContentBlock::resource(contents(uri, data));
+    let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
+    Ok(GetPromptResult::new(messages).into())
+}
+
+/// Completes an argument.
+///
+/// # Errors
+/// `-32602` if the argument cannot be completed.
+pub(crate) async fn completion<C: Calls>(
+    own: &EngineCalls<C>,
+    request: CompleteRequestParams,
+    turn: &ActiveRequest,
+) -> Result<CompletionInfo, ErrorData> {
+    let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
+    let of = match &request.r#ref {
+        Reference::Resource(reference) => reference.uri.as_str(),
+        Reference::Prompt(reference) => reference.name.as_str(),
+        _ => "",
+    };
+    let known = match (of, name) {
+        (address::FILE, "path") => paths(own, begin, turn).await,
+        (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => {
+            let listed = at_once(own, content_tools::CHECKPOINT_LIST, json!({"limit": 100}), turn).await;
+            listed.map(|listed| ids(&listed)).unwrap_or_default()
+        }
+        (address::CALL, "id") | (EXPLAIN, "call") => {
+            let rows = rows(own, None).await?;
+            rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
+        }
+        (address::OUTPUT | address::FILE, _) => Vec::new(),
+        _ => return Err(ErrorData::invalid_params("there is nothing to complete under this name", None)),
+    };
+    let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();
+    let all = fitting.len();
+    fitting.truncate(CompletionInfo::MAX_VALUES);
+    let mut info =
+        CompletionInfo::new(fitting).map_err(|problem| ErrorData::internal_error(problem, None))?;
+    info.total = u32::try_from(all).ok();
+    info.has_more = Some(all > CompletionInfo::MAX_VALUES);
+    Ok(info)
+}
+
+/// Returns the ids of the checkpoints, the newest first.
+async fn checkpoints<C: Calls>(own: &EngineCalls<C>, turn: &ActiveRequest) -> Result<Vec<String>, ErrorData> {
+    Ok(ids(&quietly(own, content_tools::CHECKPOINT_LIST, json!({"limit": 100}), turn).await?))
+}
+
+/// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
+/// listed, because the user is still typing.
+async fn paths<C: Calls>(own: &EngineCalls<C>, begin: &str, turn: &ActiveRequest) -> Vec<String> {
+    let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
+    let within = match (folder, begin.starts_with('/')) {
+        ("", false) => ".",
+        ("", true) => "/",
+        (folder, _) => folder,
+    };
+    let arguments = json!({"path": within, "details": false, "include_hidden": name.starts_with('.')});
+    let Some(listed) = at_once(own, content_tools::FILE_LIST, arguments, turn).await else {
+        return Vec::new();
+    };
+    let names = listed["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let separator = if folder.is_empty() && !begin.starts_with('/') { "" } else { "/" };
+    names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect()
+}
+
+/// Extracts the ids from a list of checkpoints.
 fn ids(listed: &Value) -> Vec<String> {
     let checkpoints = listed["checkpoints"].as_array().into_iter().flatten();
     checkpoints.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect()

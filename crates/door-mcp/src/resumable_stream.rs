@@ -8,15 +8,15 @@
 //! the session, up to a limit that drops the oldest.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tool::ByteReservation;
 
-use crate::endpoint::{Answers, StreamMessage};
-use crate::outbox::OutboxReceiver;
+use crate::outbox::{OutboxReceiver, QueuedMessage};
 
 /// Maximum absence of a client. Clients return within seconds, or within a minute after a network failure.
 const AWAY: Duration = Duration::from_mins(1);
@@ -32,6 +32,37 @@ const LARGEST_KEPT: usize = 256 * 1024;
 
 /// Maximum number of resumable streams per session; beyond it, the oldest are dropped.
 const MOST: usize = 256;
+
+/// One message to the client.
+pub struct StreamMessage {
+    /// Message as JSON, on one line.
+    pub text: Vec<u8>,
+    /// True for the response, which is the last message.
+    pub is_answer: bool,
+    /// HTTP status for the message, if it is the first one.
+    pub status: u16,
+    /// Resources that the message occupies until it was sent.
+    pub held: ByteReservation,
+}
+
+impl From<QueuedMessage> for StreamMessage {
+    /// Converts a queued message; its status is 200.
+    fn from(message: QueuedMessage) -> Self {
+        Self { text: message.text, is_answer: message.is_answer, status: 200, held: message.held }
+    }
+}
+
+/// Source of the messages of a stream.
+pub(crate) trait Messages: Send + 'static {
+    /// Returns the next message; `None` after the last one.
+    fn next(&mut self) -> impl Future<Output = Option<StreamMessage>> + Send;
+}
+
+impl Messages for OutboxReceiver {
+    async fn next(&mut self) -> Option<StreamMessage> {
+        OutboxReceiver::next(self).await.map(StreamMessage::from)
+    }
+}
 
 /// The streams of one session.
 #[derive(Default)]
@@ -95,7 +126,7 @@ pub struct Event {
 
 impl Streams {
     /// Opens a stream for the messages about a request, beginning with `said`.
-    pub(crate) fn open(&self, answers: Answers, said: Option<StreamMessage>) -> Follower {
+    pub(crate) fn open(&self, answers: impl Messages, said: Option<StreamMessage>) -> Follower {
         let mut opened = self.lock();
         opened.streams.retain(|stream| !stream.is_forgotten());
         if opened.streams.len() >= MOST {
@@ -119,7 +150,7 @@ impl Streams {
         opened.standing = Some(stream.clone());
         drop(opened);
         let follower = Follower::begins(stream.clone());
-        tokio::spawn(async move { stream.hear_notices(mail).await });
+        tokio::spawn(async move { stream.take(mail).await });
         follower
     }
 
@@ -129,7 +160,7 @@ impl Streams {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Resumes after the message with this id. Returns `None` if there is no such stream, or a
@@ -164,7 +195,7 @@ impl Log {
 
 impl Stream {
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     fn say(&self, saying: StreamMessage) {
@@ -198,7 +229,7 @@ impl Stream {
 
     /// Stores messages until the response was stored and the client does not return. Dropping
     /// `answers` ends the call.
-    async fn hear(self: Arc<Self>, answers: Answers) {
+    async fn hear(self: Arc<Self>, answers: impl Messages) {
         tokio::select! {
             () = self.forgotten() => {}
             () = self.take(answers) => self.forgotten().await,
@@ -206,21 +237,14 @@ impl Stream {
         self.log().kept.clear();
     }
 
-    async fn take(&self, mut answers: Answers) {
-        while let Some(said) = answers.next().await {
+    /// Stores messages up to the response, or until their source ends.
+    async fn take(&self, mut messages: impl Messages) {
+        while let Some(said) = messages.next().await {
             let is_answer = said.is_answer;
             self.say(said);
             if is_answer {
                 return;
             }
-        }
-        self.end();
-    }
-
-    /// Stores messages that belong to no request, until they are redirected or the session has ended.
-    async fn hear_notices(&self, mut mail: OutboxReceiver) {
-        while let Some(letter) = mail.next().await {
-            self.say(letter.into());
         }
         self.end();
     }

@@ -1,31 +1,54 @@
 //! Content of a server, independent of the transport.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorCode, ErrorData,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorData,
     GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
     Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
-use serde_json::Value;
-use tool::BoxFuture;
+use rmcp::task_manager::TaskManager;
+use tool::{BoxFuture, ByteReservation, RawJson};
 
 use crate::active_request::ActiveRequest;
 use crate::client_info::ClientInfo;
-use crate::tasks_2025_11::PastTasks;
-use crate::tasks_2026_07::Tasks;
 
 /// Future result of a request.
-pub(crate) type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
+pub type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 
-/// Content of a server: the engine's tools, resources and prompts, or the fixtures of a protocol test.
+/// Result of a request, with the resources that it occupies until it was sent.
+pub struct Reply<T> {
+    /// Result, in the types of the protocol.
+    pub result: T,
+    /// Structured content that a tool has written as JSON text, which no type of the protocol holds.
+    pub structured: Option<RawJson>,
+    /// Resources that are released when the client has taken the result.
+    pub held: ByteReservation,
+}
+
+impl<T> From<T> for Reply<T> {
+    fn from(result: T) -> Self {
+        Self { result, structured: None, held: ByteReservation::default() }
+    }
+}
+
+impl<T> Reply<T> {
+    /// Converts the result.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Reply<U> {
+        Reply { result: convert(self.result), structured: self.structured, held: self.held }
+    }
+}
+
+/// Content of a server for one connection: the engine's tools, resources and prompts, or the
+/// fixtures of a protocol test.
 ///
 /// Lists are complete and in the order of presentation; the handler splits them into pages.
-pub(crate) trait ServerBackend: Send + Sync + 'static {
+pub trait ServerBackend: Send + Sync + 'static {
     /// Returns the supported parts of the protocol.
     fn capabilities(&self) -> ServerCapabilities;
     /// Redacts text from a client, then truncates it to the length that responses repeat.
     fn shown(&self, text: &str) -> String {
         tool::visible(text).chars().take(100).collect()
     }
+    /// Returns the tools that this client can call.
     fn tools(&self, peer: &ClientInfo) -> Vec<Tool>;
     /// Calls a tool.
     ///
@@ -35,26 +58,12 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
         &'a self,
         request: CallToolRequestParams,
         turn: &'a ActiveRequest,
-    ) -> FutureResult<'a, CallToolResponse>;
+    ) -> FutureResult<'a, Reply<CallToolResponse>>;
     /// Returns the tasks of this connection.
-    fn tasks(&self) -> &Tasks;
-    /// Returns the tasks for clients of revision 2025-11-25; `None` if they are not supported.
-    fn past_tasks(&self) -> Option<&PastTasks> {
-        None
-    }
-    /// Returns true if clients of revision 2025-11-25 may call this tool as a task; `None` if there
-    /// is no such tool.
-    fn may_be_task(&self, _tool: &str) -> Option<bool> {
-        None
-    }
-    /// Makes a call as a task of revision 2025-11-25.
-    ///
-    /// # Errors
-    /// `-32601` if tasks are not supported.
-    fn begin(&self, _request: CallToolRequestParams, _turn: &ActiveRequest) -> Result<Value, ErrorData> {
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
-    }
+    fn tasks(&self) -> &TaskManager;
+    /// Returns the resources with fixed URIs.
     fn resources(&self) -> Vec<Resource>;
+    /// Returns the templates of resources with variable URIs.
     fn templates(&self) -> Vec<ResourceTemplate>;
     /// Reads a resource.
     ///
@@ -64,9 +73,10 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
         &'a self,
         request: ReadResourceRequestParams,
         turn: &'a ActiveRequest,
-    ) -> FutureResult<'a, ReadResourceResponse>;
+    ) -> FutureResult<'a, Reply<ReadResourceResponse>>;
     /// Returns true if clients may subscribe to this resource.
     fn watches(&self, uri: &str) -> bool;
+    /// Returns the prompts.
     fn prompts(&self) -> Vec<Prompt>;
     /// Fills in a prompt.
     ///
@@ -86,4 +96,6 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
         request: CompleteRequestParams,
         turn: &'a ActiveRequest,
     ) -> FutureResult<'a, CompletionInfo>;
+    /// Ends the work that remains of this connection.
+    fn end(&self) -> BoxFuture<'_, ()>;
 }

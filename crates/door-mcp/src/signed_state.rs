@@ -4,10 +4,10 @@
 //! to the connection, the tool and the plan, and valid for one use within ten minutes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Approval, Scope};
+use parking_lot::Mutex;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -71,7 +71,7 @@ impl Sealer {
 
     fn sealed_for(&self, good_for: Duration, approval: &Approval, offered: Vec<Scope>) -> String {
         let number = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.asked += 1;
             let number = state.asked;
             state.open.insert(number, Instant::now());
@@ -97,7 +97,7 @@ impl Sealer {
     pub(crate) fn open(&self, state: &str, tool: &str) -> Result<(Question, Duration), NotOurs> {
         let question: Question =
             self.codec.open_json_with(state, self.session.0.as_bytes()).map_err(|_| NotOurs)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if question.tool != tool {
             return Err(NotOurs);
         }

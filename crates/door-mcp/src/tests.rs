@@ -7,5 +7,4 @@ mod eras;
 mod hostile;
 mod ids;
 mod lifetime;
-mod past_tasks;
 mod tasks;

@@ -12,7 +12,8 @@ use policy::{Dialect, Policy, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_api::Store;
+use store_sqlite::SqliteStore;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tool::{
@@ -109,7 +110,7 @@ impl Tool for Endless {
 
 struct World {
     folder: tempfile::TempDir,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     engine: Arc<Engine>,
     started: Arc<Notify>,
     ended: Arc<AtomicUsize>,
@@ -137,7 +138,7 @@ impl World {
         });
         let (started, ended) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let endless = Endless { started: started.clone(), ended: ended.clone() };
-        let store = Arc::new(Store::open(&state).unwrap());
+        let store = Arc::new(SqliteStore::open(&state).unwrap());
         let engine = Engine::new(Parts {
             place: Place::at(workspace),
             policy: Arc::new(policy.unwrap()),
@@ -156,6 +157,8 @@ impl World {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
+            timer: Arc::new(engine::TokioTimer),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

@@ -25,7 +25,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind, Store as _};
+use store_sqlite::SqliteStore;
 
 const CONNECTIONS: usize = 2_000;
 /// Bytes transferred per round: in plain text, and over TLS.
@@ -42,7 +43,7 @@ const OPENED: &str = "opened.test";
 /// connection as the engine's gate does.
 struct All {
     authority: Authority,
-    store: Store,
+    store: SqliteStore,
 }
 
 struct Here;
@@ -104,7 +105,7 @@ fn main() {
     let plain = listen(answer);
     let trust = Trust::of(CertificateDer::from(issuer.der().to_vec()));
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let gate = Arc::new(All { authority: Authority::make(&trust).unwrap(), store });
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(gate.authority.bundle().as_bytes()) {

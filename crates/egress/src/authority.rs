@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fetch::address::Host;
+use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -114,7 +115,7 @@ impl Authority {
 
     /// Returns the TLS configuration with which this proxy poses as `host` to a program.
     pub(crate) fn in_place_of(&self, host: &Host) -> io::Result<Arc<ServerConfig>> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         if let Some(config) = given.get(host) {
             return Ok(config.clone());
         }

@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, PoisonError};
 
 use fetch::address::Host;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
+use parking_lot::Mutex;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -38,7 +38,7 @@ struct AssignedAddresses {
 impl Addresses {
     /// Returns the address of the name; `None` if all addresses are assigned.
     fn of(&self, name: &str) -> Option<Ipv4Addr> {
-        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.0.lock();
         if let Some(address) = given.of.get(name) {
             return Some(*address);
         }
@@ -53,7 +53,7 @@ impl Addresses {
     /// the address itself.
     pub(crate) fn meant(&self, address: IpAddr) -> Host {
         let address = address.to_canonical();
-        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = self.0.lock();
         let name = match address {
             IpAddr::V4(address) => address.to_bits().checked_sub(FIRST),
             IpAddr::V6(_) => None,

@@ -204,11 +204,14 @@ pub struct Listeners {
     pub names: UdpSocket,
 }
 
-/// The thread that carries the connections. The connections end when this is dropped.
+/// The thread that carries the connections. The thread and the connections end when this is
+/// dropped, which waits for them.
 #[derive(Debug)]
 pub struct Carrier {
     handle: Handle,
-    _ends: oneshot::Sender<()>,
+    /// Sender whose drop ends the thread.
+    ends: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Carrier {
@@ -220,11 +223,14 @@ impl Carrier {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
-        thread::Builder::new().name("egress".to_owned()).spawn(move || {
+        let thread = thread::Builder::new().name("egress".to_owned()).spawn(move || {
             // The sender is only ever dropped, never used.
             let _dropped = runtime.block_on(ended);
+            // A name that is being resolved by the system cannot be interrupted, and is not waited
+            // for.
+            runtime.shutdown_background();
         })?;
-        Ok(Self { handle, _ends: ends })
+        Ok(Self { handle, ends: Some(ends), thread: Some(thread) })
     }
 
     /// Serves the connections of a network until the returned value is dropped.
@@ -235,6 +241,14 @@ impl Carrier {
         let _inside = self.handle.enter();
         let serving = serve::Open::of(listeners)?;
         Ok(ServedNetwork(self.handle.spawn(serving.run(gate)).abort_handle()))
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.ends.take();
+        // The system has printed the message of a panic.
+        let _ = self.thread.take().map(thread::JoinHandle::join);
     }
 }
 

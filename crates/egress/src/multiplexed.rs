@@ -12,14 +12,15 @@ mod servers;
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::rt::Executor;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
@@ -107,7 +108,7 @@ struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.0.lock();
         // Reap finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task)
@@ -125,7 +126,7 @@ struct AllEnd(Tasks);
 
 impl Drop for AllEnd {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.0.0.lock().abort_all();
     }
 }
 

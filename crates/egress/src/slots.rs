@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -69,7 +70,7 @@ impl Slots {
     }
 
     fn try_enter(self: &Arc<Self>) -> Option<HeldSlot> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         if taken.places.len() >= self.most {
             let idlest = taken.places.iter().min_by_key(|(_, place)| (place.works(), place.moved()));
             let number = idlest
@@ -93,7 +94,7 @@ impl Slots {
 
 impl Drop for HeldSlot {
     fn drop(&mut self) {
-        self.places.taken.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&self.number);
+        self.places.taken.lock().places.remove(&self.number);
         self.places.freed.notify_one();
     }
 }
@@ -104,12 +105,12 @@ impl Slot {
     }
 
     fn moved(&self) -> Instant {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.moved.lock()
     }
 
     /// Records traffic on the connection.
     pub(crate) fn moves(&self) {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.moved.lock() = Instant::now();
     }
 
     /// Marks the connection as active until the returned value is dropped.

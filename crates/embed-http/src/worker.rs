@@ -30,9 +30,12 @@ pub(crate) struct Job {
     pub(crate) gone: oneshot::Receiver<()>,
 }
 
-/// Handle of the thread. The thread ends when this handle is dropped.
+/// Handle of the thread. The drop of this handle ends the thread and waits for it: no caller is
+/// left then, so no request is either.
 pub(crate) struct Worker {
-    jobs: UnboundedSender<Job>,
+    /// Queue of the thread, `None` once it has to end.
+    jobs: Option<UnboundedSender<Job>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Worker {
@@ -46,12 +49,26 @@ impl Worker {
             asking.all(&mut waiting).await;
         };
         let thread = thread::Builder::new().name("embeddings".to_owned());
-        thread.spawn(move || runtime.block_on(work)).map_err(failed)?;
-        Ok(Self { jobs })
+        let work = move || {
+            runtime.block_on(work);
+            // A name that is being resolved by the system cannot be interrupted.
+            runtime.shutdown_background();
+        };
+        let thread = thread.spawn(work).map_err(failed)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
     pub(crate) fn take(&self, job: Job) -> Result<(), Failure> {
-        self.jobs.send(job).map_err(|_| Failure::Failed("the request thread has ended".to_owned()))
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if sent { Ok(()) } else { Err(Failure::Failed("the request thread has ended".to_owned())) }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.jobs.take();
+        // The system has printed the message of a panic.
+        let _ = self.thread.take().map(thread::JoinHandle::join);
     }
 }
 

@@ -8,14 +8,15 @@
 mod bytes;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use policy::{Part, Policy};
 use tokio::sync::oneshot;
 use tool::{ByteReservation, Code, Data, Effect, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
-use bytes::{Room, Rooms};
+use bytes::{Room, Rooms, lanes_closed};
 
 /// Milliseconds after which a refused command may be retried. A typical command has ended by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
@@ -218,7 +219,7 @@ impl Commands {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -288,10 +289,6 @@ fn full(running: usize, waiting: usize) -> ToolError {
     ToolError::new(Code::Quota, message)
         .hint("wait for a running command to end, then try again")
         .retry(Retry::AfterMs(COMMAND_RETRY_MS))
-}
-
-fn lanes_closed() -> ToolError {
-    ToolError::internal("the lanes closed while a call was waiting")
 }
 
 #[cfg(test)]

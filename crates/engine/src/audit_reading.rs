@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Filter, Kind, RecordedRow, Store, StoreError};
+use store_api::{AuditRow, Durability, Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{Clock, Code, ToolError};
 
 use crate::{Door, Engine, Redactor};
@@ -51,7 +51,7 @@ impl AuditReading {
     /// Returns an error if the row cannot be written, or if earlier rows cannot be read.
     pub fn record(
         self,
-        store: &Store,
+        store: &dyn Store,
         clock: &dyn Clock,
         redactor: &Redactor,
         outcome: &str,
@@ -100,7 +100,8 @@ impl Engine {
         let reading = tokio::task::spawn_blocking(move || {
             let looked = look(&engine);
             let outcome = looked.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok");
-            let recorded = reading.record(&engine.store, engine.clock.as_ref(), &engine.redactor, outcome);
+            let recorded =
+                reading.record(engine.store.as_ref(), engine.clock.as_ref(), &engine.redactor, outcome);
             recorded.map_err(|error| {
                 ToolError::new(Code::Runtime, "reading the audit could not be recorded").because(error)
             })?;

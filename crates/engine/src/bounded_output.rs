@@ -4,9 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{CallId, Data, FullOutput, TextCap, ToolError};
-
-use crate::{Engine, SentSecrets};
+use tool::{CallId, Data, FullOutput, TextCap};
 
 /// Original of a shortened text.
 pub(crate) enum Original {
@@ -96,26 +94,6 @@ pub(crate) fn bound_message(text: &mut String) {
     text.truncate(end);
     // Writing into a string cannot fail.
     let _ = write!(text, " [... {missing} characters left out]");
-}
-
-impl Engine {
-    /// Covers the secrets in an error and bounds its message and hint, which may repeat a long
-    /// argument.
-    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &SentSecrets) -> ToolError {
-        self.redactor.refresh();
-        error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
-        if let Some(covered) = self.redactor.text_for(&error.message, sent) {
-            error.message = covered;
-        }
-        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text_for(hint, sent)) {
-            error.hint = Some(covered);
-        }
-        bound_message(&mut error.message);
-        if let Some(hint) = &mut error.hint {
-            bound_message(hint);
-        }
-        error
-    }
 }
 
 fn shorten(

@@ -1,9 +1,10 @@
 //! Cache of the answers of read-only calls, for callers that opted in.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tool::Data;
 
 use crate::fingerprint::Fingerprint;
@@ -15,14 +16,13 @@ const ANSWERS: usize = 64;
 /// Largest answer, in bytes, that is cached.
 const LARGEST_ANSWER: usize = 256 * 1024;
 
+/// The cache. A change replaces the answers, so that an answer read before it is not cached after it.
 #[derive(Default)]
-pub(crate) struct Cache(Mutex<Answers>);
+pub(crate) struct Cache(Mutex<Arc<Answers>>);
 
+/// Cached answers by their keys.
 #[derive(Default)]
-struct Answers {
-    by_key: HashMap<String, CachedAnswer>,
-    generation: Generation,
-}
+pub(crate) struct Answers(Mutex<HashMap<String, CachedAnswer>>);
 
 struct CachedAnswer {
     made: Instant,
@@ -31,11 +31,6 @@ struct CachedAnswer {
     answer: Data,
 }
 
-/// Counter that increases with every change, so that an answer read before a change is not cached
-/// after it.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Generation(u64);
-
 impl CachedAnswer {
     fn is_fresh(&self, now: Instant) -> bool {
         now.duration_since(self.made) < FRESH
@@ -43,50 +38,37 @@ impl CachedAnswer {
 }
 
 impl Cache {
-    /// Returns the answer to this call if it is fresh and no file has changed.
-    pub(crate) fn get(&self, key: &str, looked: Fingerprint, now: Instant) -> Option<Data> {
-        let answers = self.answers();
-        let kept = answers.by_key.get(key).filter(|kept| kept.is_fresh(now) && kept.looked.is_as(&looked))?;
-        Some(kept.answer.clone())
-    }
-
-    pub(crate) fn generation(&self) -> Generation {
-        self.answers().generation
-    }
-
-    /// Caches an answer that was read in the generation `read_in`.
-    pub(crate) fn put(
-        &self,
-        key: String,
-        answer: &Data,
-        looked: Fingerprint,
-        read_in: Generation,
-        now: Instant,
-    ) {
-        let size = match answer {
-            Data::Value(value) => value.to_string().len(),
-            Data::Written(written) => written.as_str().len(),
-        };
-        if size > LARGEST_ANSWER {
-            return;
-        }
-        let mut answers = self.answers();
-        answers.by_key.retain(|_, kept| kept.is_fresh(now));
-        let has_room = answers.by_key.len() < ANSWERS || answers.by_key.contains_key(&key);
-        if answers.generation == read_in && has_room {
-            answers.by_key.insert(key, CachedAnswer { made: now, looked, answer: answer.clone() });
-        }
+    /// Returns the answers since the last change.
+    pub(crate) fn answers(&self) -> Arc<Answers> {
+        self.0.lock().clone()
     }
 
     /// Drops all answers, after a change.
     pub(crate) fn clear(&self) {
-        let mut answers = self.answers();
-        answers.by_key.clear();
-        answers.generation.0 += 1;
+        *self.0.lock() = Arc::default();
+    }
+}
+
+impl Answers {
+    /// Returns the answer to this call if it is fresh and no file has changed.
+    pub(crate) fn get(&self, key: &str, looked: Fingerprint, now: Instant) -> Option<Data> {
+        let answers = self.0.lock();
+        let kept = answers.get(key).filter(|kept| kept.is_fresh(now) && kept.looked.is_as(&looked))?;
+        Some(kept.answer.clone())
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Caches an answer.
+    pub(crate) fn put(&self, key: String, answer: &Data, looked: Fingerprint, now: Instant) {
+        let size = match answer {
+            Data::Value(value) => value.to_string().len(),
+            Data::Written(written) => written.as_str().len(),
+        };
+        let mut answers = self.0.lock();
+        answers.retain(|_, kept| kept.is_fresh(now));
+        let has_room = answers.len() < ANSWERS || answers.contains_key(&key);
+        if size <= LARGEST_ANSWER && has_room {
+            answers.insert(key, CachedAnswer { made: now, looked, answer: answer.clone() });
+        }
     }
 }
 
@@ -96,44 +78,29 @@ mod tests {
 
     use super::*;
 
-    fn data(value: impl Into<Value>) -> Data {
-        Data::Value(value.into())
-    }
-
     const SEEN: Fingerprint = Fingerprint::of(1);
-
-    fn put(cache: &Cache, answer: &Data, read_in: Generation, now: Instant) {
-        cache.put("a".to_owned(), answer, SEEN, read_in, now);
-    }
 
     #[test]
     fn an_answer_is_given_again_until_it_is_stale_or_something_changed() {
         let cache = Cache::default();
-        let now = Instant::now();
-        put(&cache, &data(1), cache.generation(), now);
-        let kept = cache.get("a", SEEN, now + FRESH / 2).map(|data| data.into_value().unwrap());
-        assert_eq!(kept, Some(Value::from(1)));
-        assert!(cache.get("a", SEEN, now + FRESH).is_none());
-        assert!(cache.get("a", Fingerprint::of(2), now).is_none());
-        assert!(cache.get("b", SEEN, now).is_none());
+        let (now, before) = (Instant::now(), cache.answers());
+        let get = |key: &str, looked, now| {
+            cache.answers().get(key, looked, now).map(|data| data.into_value().unwrap())
+        };
+        let put = |answers: &Answers, key: &str, answer: Value| {
+            answers.put(key.to_owned(), &Data::Value(answer), SEEN, now);
+        };
+        put(&before, "a", Value::from(1));
+        assert_eq!(get("a", SEEN, now + FRESH / 2), Some(Value::from(1)));
+        assert_eq!(get("a", SEEN, now + FRESH), None);
+        assert_eq!(get("a", Fingerprint::of(2), now), None);
+        assert_eq!(get("b", SEEN, now), None);
+        put(&before, "b", Value::from("x".repeat(LARGEST_ANSWER)));
+        assert_eq!(get("b", SEEN, now), None, "a large answer");
         cache.clear();
-        assert!(cache.get("a", SEEN, now).is_none());
-    }
-
-    #[test]
-    fn an_answer_that_was_read_before_a_change_is_not_kept_after_it() {
-        let cache = Cache::default();
-        let before = cache.generation();
-        cache.clear();
-        put(&cache, &data(1), before, Instant::now());
-        assert!(cache.get("a", SEEN, Instant::now()).is_none());
-    }
-
-    #[test]
-    fn a_large_answer_is_not_kept() {
-        let cache = Cache::default();
-        let large = data("x".repeat(LARGEST_ANSWER));
-        put(&cache, &large, cache.generation(), Instant::now());
-        assert!(cache.get("a", SEEN, Instant::now()).is_none());
+        assert_eq!(get("a", SEEN, now), None);
+        // An answer that was read before the change is not kept after it.
+        put(&before, "a", Value::from(1));
+        assert_eq!(get("a", SEEN, now), None);
     }
 }

@@ -1,29 +1,44 @@
 //! The state of one call on its way through the layers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use policy::{Ceiling, Decision, Part, Policy};
+use parking_lot::Mutex;
+use policy::{Ceiling, Decision, Part};
 use serde_json::Value;
 use tool::{
-    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
     Presentation, Progress, SessionId, Stop, ToolError,
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
-use crate::db_checkpoint::DbChanges;
-use crate::direct_checkpoint::Author;
-use crate::dry_run::DryRunCall;
+use crate::checkpoint_rows::Author;
+use crate::db_change::DbChanges;
+use crate::digest::digest;
 use crate::networks::InUse;
-use crate::reach::AccessScope;
 use crate::trace::TraceDraft;
-use crate::{Asker, CallRequest, Door, Engine, SentSecrets, record};
+use crate::{Asker, Budget, CallRequest, Door, SentSecrets};
 
 /// Returns the owners that background commands of a session may have: one for unbounded callers and
 /// one for callers under a ceiling.
 pub(crate) fn owners(session: &SessionId) -> [String; 2] {
-    [session.0.clone(), format!("bounded {}", session.0)]
+    [session.0.clone(), format!("{BOUNDED}{}", session.0)]
+}
+
+/// Returns the session of such an owner.
+pub(crate) fn session_of(owner: &str) -> SessionId {
+    SessionId(owner.strip_prefix(BOUNDED).unwrap_or(owner).to_owned())
+}
+
+/// Beginning of the name that owns the background commands of callers under a ceiling.
+const BOUNDED: &str = "bounded ";
+
+/// The call that a dry run tries.
+pub(crate) struct DryRunCall {
+    pub(crate) level: Level,
+    pub(crate) effects: Vec<Part>,
+    pub(crate) undoable: bool,
 }
 
 /// One call on its way through the layers. Each layer adds its results.
@@ -32,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) session: SessionId,
     /// Owner of everything that outlives the session.
     pub(crate) holder: Option<SessionId>,
+    /// Call on behalf of which the caller acts.
+    pub(crate) parent: Option<CallId>,
     pub(crate) door: Door,
     /// Name of the user whom Handfast runs as.
     pub(crate) user: Option<Arc<str>>,
@@ -64,8 +81,6 @@ pub(crate) struct Call {
     pub(crate) shows_difference: bool,
     /// The call that a dry run tries.
     pub(crate) dry_run: Option<DryRunCall>,
-    /// Arguments of a command, in case it has to run in another way than was decided on.
-    pub(crate) again: Value,
     /// True if what the call starts outlives the call.
     pub(crate) background: bool,
     /// True if what the call starts outlives its session too.
@@ -73,6 +88,8 @@ pub(crate) struct Call {
     pub(crate) decision: Option<Decision>,
     /// Upper limit on what the caller may do.
     pub(crate) ceiling: Ceiling,
+    /// Budget of the caller.
+    pub(crate) budget: Budget,
     /// Rules of the call, if they differ from the engine's: with leased patterns, or under a
     /// ceiling.
     pub(crate) leased: Option<Arc<EffectivePolicy>>,
@@ -103,22 +120,24 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId, is_traced: bool) -> Self {
-        let CallRequest { tool, arguments, caller, stop, progress, cache, origin } = request;
+        let CallRequest { tool, arguments, principal, stop, progress, cache, origin } = request;
+        let (ceiling, budget) = (principal.ceiling().clone(), principal.budget().clone());
         Self {
             id,
-            session: caller.session,
+            session: principal.session,
             // A caller under a ceiling shares nothing with callers without one.
-            holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
-            door: caller.door,
+            holder: principal.holder.filter(|_| ceiling.is_unbounded()),
+            parent: principal.parent,
+            door: principal.door,
             user: None,
-            dialect: caller.dialect,
-            asker: caller.asker,
+            dialect: principal.dialect,
+            asker: principal.asker,
             stop,
             progress,
             tool,
             presentation: Presentation::Record,
             // A cached answer may contain data that a caller under a ceiling may not see.
-            cache: cache && caller.ceiling.is_unbounded(),
+            cache: cache && ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
             sent: SentSecrets::default(),
@@ -131,11 +150,11 @@ impl Call {
             undoable: false,
             shows_difference: false,
             dry_run: None,
-            again: Value::Null,
             background: false,
             outlives_session: false,
             decision: None,
-            ceiling: caller.ceiling,
+            ceiling,
+            budget,
             leased: None,
             approved_by: None,
             foreseen: ForeseenWrites::default(),
@@ -183,7 +202,7 @@ impl Call {
     /// Returns the author of the call's changes.
     pub(crate) fn author(&self, now: Timestamp) -> Author {
         let session = Some(self.session.0.clone());
-        let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let undoes = self.undoes.lock().clone();
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
     }
 
@@ -229,7 +248,7 @@ impl Call {
 
     /// Returns the digest of exactly this call: the tool, its arguments, its effects.
     pub(crate) fn digest(&self) -> String {
-        record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
+        digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
     /// Returns the owner of what the call starts: the holder if it is to outlive the session.
@@ -240,22 +259,20 @@ impl Call {
         }
     }
 
+    /// Returns the same owner as lists of resources name it.
+    pub(crate) fn resource_owner(&self) -> Owner {
+        match self.holder.as_ref().filter(|_| self.outlives_session) {
+            Some(holder) => Owner::Holder(holder.clone()),
+            None => Owner::Session(self.session.clone()),
+        }
+    }
+
     /// Returns the owner of the session's background commands. Callers of one owner can type into
     /// each other's commands, which run under the ceiling that they were started with. A bounded
     /// caller therefore never shares them with an unbounded one.
     pub(crate) fn owner_in_session(&self) -> String {
         let [unbounded, bounded] = owners(&self.session);
         if self.ceiling.is_unbounded() { unbounded } else { bounded }
-    }
-
-    /// Returns the rules for this call: those of the engine with its leases, under its ceiling.
-    pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
-        self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
-    }
-
-    /// Returns the roots of these rules.
-    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a AccessScope {
-        self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 
     /// Ends the call and builds the result that the door returns.

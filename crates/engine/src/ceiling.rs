@@ -1,8 +1,9 @@
-//! Calls on behalf of another caller: such a call has the engine's rules under its ceiling.
+//! The rules of a call: those of the engine with its leases, under the ceiling of its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use policy::Policy;
 use tool::{Code, ToolError};
 use watch::WatchMode;
 
@@ -44,17 +45,29 @@ impl Engine {
         if call.ceiling.is_unbounded() { Ok(leased) } else { self.bounded(call, &leased.policy) }
     }
 
-    fn bounded(&self, call: &Call, policy: &policy::Policy) -> Result<Arc<EffectivePolicy>, ToolError> {
+    fn bounded(&self, call: &Call, policy: &Policy) -> Result<Arc<EffectivePolicy>, ToolError> {
         let policy = Arc::new(policy.under(&call.ceiling));
         let denied = if call.ceiling.has_policies() {
             // The deny lists of the ceiling need a walk. The watch knows the entries of the
             // engine's lists only.
-            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None))
+            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None, self.threads.clone()))
         } else {
             self.denied.clone()
         };
         let reach = AccessScope::open(policy.clone(), denied, &self.place)
             .map_err(|error| ToolError::new(Code::Runtime, error.to_string()).because(error))?;
         Ok(Arc::new(EffectivePolicy { policy, reach }))
+    }
+}
+
+impl Call {
+    /// Returns the rules for this call: those of the engine with its leases, under its ceiling.
+    pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
+        self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
+    }
+
+    /// Returns the roots of these rules.
+    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a AccessScope {
+        self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 }

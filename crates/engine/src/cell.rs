@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::{Policy, RootRight};
-use sandbox::{CellSpec, Entrance, Lifetime, ProcessTotal, SessionLimits, Spawner};
+use sandbox::{CellHost, CellSpec, Entrance, Isolation, Lifetime, ProcessTotal, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
 use crate::denied::{DeniedFiles, DeniedPrograms, MaskSet, Writes};
@@ -41,8 +41,8 @@ pub struct CellSetup {
     /// Folder, private to the user, to which the output of background commands is written as it
     /// arrives.
     pub records: Option<PathBuf>,
-    /// Way to restart this program in a cell that the system's bwrap makes, if this program may not
-    /// make one.
+    /// Way to restart this program in a cell that another program makes, if this program may not make
+    /// one.
     pub entrance: Option<Entrance>,
     /// Folder, private to the user, with a subfolder for each workspace that holds the caches of
     /// its commands' home. Without it, the caches are removed with each command.
@@ -61,37 +61,28 @@ pub struct CellSetup {
 /// Bytes that are kept of each stream of a command by default.
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 
-/// Builds the cell for one call. Also returns a warning for its user, if there is one. Blocks while
-/// denied files are searched.
+/// Builds the cell for one call, with this isolation. Also returns a warning for its user, if there
+/// is one. Blocks while denied files are searched.
 pub(crate) fn specification(
     setup: &CellSetup,
     policy: &Policy,
     place: &Place,
     denied: &Arc<DeniedFiles>,
     writes: Writes,
-    (toolchains, programs): (&Toolchains, &DeniedPrograms),
-) -> Result<(CellSpec, Option<String>), ToolError> {
+    (toolchains, programs, isolation): (&Toolchains, &DeniedPrograms, Isolation),
+) -> Result<(CellSpec, CellHost, Option<String>), ToolError> {
     let workspace = &place.workspace;
     let of_profile = policy.limits_over(built_in_limits());
     let mut spec = CellSpec {
-        workspace: workspace.clone(),
         search_path: setup.search_path.clone(),
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
         spool_directory: setup.spool_directory.clone(),
-        entrance: setup.entrance.clone(),
-        spawner: setup.spawner.clone(),
-        process_total: Some(Arc::clone(&setup.process_total)),
         output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
         limits: limits(&of_profile),
         strict: policy.strict(),
-        ..CellSpec::default()
+        ..folders(policy, workspace)
     };
-    for root in whole_roots(policy, workspace) {
-        let rights =
-            if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
-        rights.push(root.path.clone());
-    }
     let shown = shown(policy, workspace);
     let of_toolchains = toolchains.shown(&shown)?;
     spec.toolchains = of_toolchains.parts;
@@ -102,7 +93,13 @@ pub(crate) fn specification(
     spec.covered.sort();
     spec.covered.dedup_by(|inner, outer| inner.starts_with(outer));
     let MaskSet { marked, later } = denied.below(&shown, writes)?;
-    spec.late_masks = later;
+    let host = CellHost {
+        spawner: setup.spawner.clone().filter(|_| isolation.uses_spawner()),
+        isolation,
+        process_total: Some(Arc::clone(&setup.process_total)),
+        late_masks: later,
+        ..CellHost::default()
+    };
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);
     spec.frozen_where_direct = marked.guarded;
@@ -110,11 +107,22 @@ pub(crate) fn specification(
     // shows.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
+    Ok((spec, host, marked.warning))
+}
+
+/// Returns the part of the specification that names the workspace and the listed folders.
+pub(crate) fn folders(policy: &Policy, workspace: &Path) -> CellSpec {
+    let mut spec = CellSpec { workspace: workspace.to_owned(), ..CellSpec::default() };
+    for root in whole_roots(policy, workspace) {
+        let rights =
+            if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
+        rights.push(root.path.clone());
+    }
     if !policy.cell_writes() {
         // A path that is listed several times has the fewest rights.
-        spec.read_only.push(workspace.clone());
+        spec.read_only.push(workspace.to_owned());
     }
-    Ok((spec, marked.warning))
+    spec
 }
 
 /// Returns the folders that a cell shows: the workspace and the folders of the profile's lists.

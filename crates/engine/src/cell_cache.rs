@@ -12,11 +12,12 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use checkpoint::tree::{self, Size};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use policy::{Limits, Policy};
 use sandbox::KeptHome;
 
@@ -101,7 +102,7 @@ impl Homes {
     /// Returns true if it is time to [tend](Self::tend) to the caches. Called after each command,
     /// so it uses no file system.
     pub(crate) fn are_due(&self, now: Timestamp) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         let due = looked.is_none_or(|looked| now.duration_since(looked).abs() >= INTERVAL);
         if due {
             *looked = Some(now);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use checkpoint::HiddenFile;
 use policy::Policy;
-use sandbox::CellSpec;
+use sandbox::{CellHost, CellSpec};
 use tool::{Effect, Lane, ToolError};
 
 use crate::call::Call;
@@ -19,6 +19,8 @@ pub(crate) type CellSpecTask = tokio::task::JoinHandle<Result<SpecifiedCell, Too
 /// Cell of a command.
 pub(crate) struct SpecifiedCell {
     pub(crate) cell: CellSpec,
+    /// Live parts that the cell stands on.
+    pub(crate) host: CellHost,
     /// Files that the cell replaces by placeholders, if the command runs on a snapshot.
     pub(crate) hidden: Vec<HiddenFile>,
     /// Warnings about the cell for its user.
@@ -41,8 +43,6 @@ pub(crate) enum Rules {
     TooMany,
 }
 
-const NO_NAMESPACES: &str = "no host can be reached from this command: this machine refuses \
-     namespaces, which restrict programs to the listed hosts; see `handfast doctor`";
 const TOO_MANY: &str = "no host can be reached from this command: this session has had callers with \
      too many different ceilings";
 
@@ -54,25 +54,26 @@ impl Engine {
         denied: &Arc<DeniedFiles>,
         writes: Writes,
     ) -> Result<SpecifiedCell, ToolError> {
-        let parts = (&self.toolchains, &self.programs);
-        let (mut spec, warning) =
+        let parts = (&self.toolchains, &self.programs, self.isolations.of(policy)?);
+        let (mut spec, mut host, warning) =
             cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
         // A caller that may not write to the workspace must not influence the builds in it either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
-        spec.kept_home = homes.map(|homes| homes.home());
+        host.kept_home = homes.map(|homes| homes.home());
         let on_snapshot = writes == Writes::Apart && policy.cell_writes() && self.snapshots.is_some();
         let hidden =
             if on_snapshot { self.hidden.replace(&mut spec, &self.place.workspace) } else { Vec::new() };
-        Ok(SpecifiedCell { cell: spec, hidden, told: warning.into_iter().collect() })
+        Ok(SpecifiedCell { cell: spec, host, hidden, told: warning.into_iter().collect() })
     }
 
     /// Puts the cell into its network. If the network is not available, the cell gets a network of
     /// its own, and its result reports that. Returns a warning for the user.
-    fn settle_network(&self, network: &Network, cell: &mut CellSpec) -> Option<String> {
+    fn settle_network(&self, network: &Network, cell: &mut CellSpec, host: &mut CellHost) -> Option<String> {
         let Network { owner, rules } = network;
         match rules {
-            Rules::These(_) if !sandbox::has_namespaces() => {
-                return Some(NO_NAMESPACES.to_owned());
+            Rules::These(_) if !host.isolation.can_give_network() => {
+                let because = host.isolation.no_network_because();
+                return Some(format!("no host can be reached from this command: {because}"));
             }
             Rules::These(rules) => {
                 let around = GateDeps {
@@ -83,12 +84,12 @@ impl Engine {
                     vault: self.vault.clone(),
                     folder: self.cell.certificates.clone(),
                 };
-                return self.networks.settle_with_way_out(owner, cell, &around).err();
+                return self.networks.settle_with_way_out(owner, (cell, host), &around).err();
             }
             Rules::NoHosts | Rules::TooMany => {}
         }
-        if cell.spawner.is_some() && self.networks.settle(owner, cell).is_err() {
-            cell.spawner = None;
+        if host.spawner.is_some() && self.networks.settle(owner, host).is_err() {
+            host.spawner = None;
         }
         matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
     }
@@ -136,18 +137,18 @@ impl Engine {
             _ => None,
         });
         let denied = call.reach(self).denied();
-        call.network_in_use = Some(self.networks.enter(&network.owner));
+        call.network_in_use = Some(self.networks.enter(&network.owner, call.resource_owner()));
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
-            let SpecifiedCell { cell, told, .. } = &mut specified;
+            let SpecifiedCell { cell, host, told, .. } = &mut specified;
             // A call that passes because it only reads starts no program that a call could have
             // written.
             if let Some(directory) = starts_in.filter(|_| !reads_only) {
                 let folders = policy::project_folders(&directory, &engine.place.workspace);
                 cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
             }
-            told.extend(engine.settle_network(&network, cell));
+            told.extend(engine.settle_network(&network, cell, host));
             told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
             if reads_only {
                 cell.reads_only = true;
@@ -155,13 +156,13 @@ impl Engine {
                 cell.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
             }
             if apart {
-                (cell.spawner, cell.network) = (None, None);
+                (host.spawner, host.network) = (None, None);
             }
-            if !cell.has_doors {
+            if !host.has_egress {
                 cell.environment.extend(engine.cell.without_hosts.clone());
             }
             if background {
-                // A cell without namespaces makes these read-only too, although files can still be
+                // A lesser isolation makes these read-only too, although files can still be
                 // added next to them.
                 let guarded = std::mem::take(&mut cell.frozen_where_direct);
                 cell.frozen.extend(guarded);

@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use checkpoint::Time;
 use policy::Policy;
-use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
+use sandbox::{CellHost, CellSpec};
+use tool::{ChangeTreatment, Changes, ChangesState, Code, Data, EffectState, RunResult, ToolError};
 
-use crate::approvals::{ForeseenWrites, QuestionOutcome};
+use crate::approvals::{ApprovalOutcome, ForeseenWrites, stored};
 use crate::call::Call;
-use crate::direct_checkpoint::{Author, DirectSave};
-use crate::life::ToolRun;
+use crate::checkpoint_rows::Author;
+use crate::direct_checkpoint::DirectSave;
 use crate::saved_contents::SavingTime;
-use crate::snapshot::{CommitResult, HeldChanges, Snapshot};
+use crate::snapshot::{CommitResult, HeldChanges, PendingChanges, Snapshot};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};
+use background_work::blocking;
 pub(crate) use background_work::{BackgroundWork, NextCall};
 
 /// State that was saved before the run, so that the changes of a call can be undone.
@@ -26,15 +28,18 @@ pub(crate) enum SavedState {
     Nothing,
     /// The changes are kept apart from the workspace.
     Snapshot(Snapshot),
+    /// Changes that an earlier call has kept aside, and that the plan of this call applies.
+    Kept(PendingChanges),
     /// The files that the tool will change were saved.
     Direct(DirectSave),
 }
 
 impl SavedState {
+    /// Returns the snapshot that the run writes to.
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         match self {
             Self::Snapshot(snapshot) => Some(snapshot),
-            Self::Nothing | Self::Direct(_) => None,
+            Self::Nothing | Self::Kept(_) | Self::Direct(_) => None,
         }
     }
 
@@ -42,84 +47,93 @@ impl SavedState {
     pub(crate) fn covered(&self) -> Option<Vec<std::path::PathBuf>> {
         match self {
             Self::Direct(direct) => Some(direct.covered()),
-            Self::Nothing | Self::Snapshot(_) => None,
+            Self::Nothing | Self::Snapshot(_) | Self::Kept(_) => None,
         }
     }
 }
 
+/// Run of a tool: its result, and whether the tool is still at work.
+pub(crate) struct ToolRun {
+    pub(crate) result: RunResult<Data>,
+    /// True if the tool returned, so that nothing of the call is still at work.
+    pub(crate) has_ended: bool,
+    /// Cell of the run, if it was a command.
+    pub(crate) cell: Option<(Arc<CellSpec>, Arc<CellHost>)>,
+}
+
 impl Engine {
     /// Commits the changes of a run. Without a snapshot, or if the run did not use it, returns the
-    /// result of the run unchanged.
+    /// output of the run unchanged.
     pub(crate) async fn swap_in(
         self: &Arc<Self>,
         call: &mut Call,
         before: SavedState,
         ran: ToolRun,
-    ) -> (Arc<Context>, Result<Data, ToolError>) {
-        let ToolRun { context, produced, has_ended } = ran;
+    ) -> Result<Data, ToolError> {
+        let ToolRun { result: RunResult { output, snapshot: used, .. }, has_ended, cell } = ran;
         if !matches!(before, SavedState::Nothing) {
             call.enter(Stage::SwapIn);
         }
-        let snapshot = match before {
-            SavedState::Snapshot(snapshot) => snapshot,
-            SavedState::Direct(direct) => {
+        let next = self.next(cell);
+        let (changes, treatment, nothing_else) = match (before, used) {
+            (SavedState::Direct(direct), _) => {
                 self.settle_direct(call, direct, has_ended).await;
                 // A tool that fails after a change need not know what it has changed.
                 let has_changed = call.checkpoint.is_some();
-                let produced = produced.map_err(|error| match error.effect {
+                return output.map_err(|error| match error.effect {
                     EffectState::None if has_changed => error.effect(EffectState::Done),
                     _ => error,
                 });
-                return (context, produced);
             }
-            SavedState::Nothing => return (context, produced),
-        };
-        let next = self.next(&context);
-        let Some(used) = context.snapshot_use() else {
-            // A command that is still running may write to the folders; the next start removes them.
-            if has_ended && !snapshot.is_kept() {
-                self.removals.add(snapshot, next);
+            (SavedState::Kept(changes), _) if output.is_ok() => (changes, ChangeTreatment::Commit, true),
+            // Another call can still apply kept changes.
+            (SavedState::Nothing | SavedState::Kept(_), _) => return output,
+            (SavedState::Snapshot(snapshot), Some(used)) => {
+                (snapshot.changes_since(Time::from(used.taken_at)), used.changes, used.nothing_else)
             }
-            return (context, produced);
+            (SavedState::Snapshot(snapshot), None) => {
+                // A command that is still running may write to the folders; the next start removes
+                // them.
+                if has_ended {
+                    self.removals.add(move || drop(snapshot.discard()), next);
+                }
+                return output;
+            }
         };
-        let since = snapshot.since(Time::from(used.taken_at));
         if call.dry_run.is_some() {
-            return (context, self.show_and_drop(call, snapshot, since, next, produced).await);
+            return self.show_and_drop(call, changes, next, output).await;
         }
-        let produced = if context.changes_are_only_shown() {
-            self.only_show(call, snapshot, since, produced).await
-        } else if call.passed_as_reading() {
-            self.drop_changes_of_a_reader(call, snapshot, since, next).await.and(produced)
-        } else if context.changes_are_discarded() {
-            self.drop_changes(call, snapshot, since, next).await.and(produced)
-        } else {
-            self.commit(call, snapshot, since, next, produced).await
+        let output = match treatment {
+            ChangeTreatment::Show => self.only_show(call, changes, output).await,
+            _ if call.passed_as_reading() => {
+                self.drop_changes_of_a_reader(call, changes, next).await.and(output)
+            }
+            ChangeTreatment::Discard => self.drop_changes(call, changes, next).await.and(output),
+            ChangeTreatment::Commit => self.commit(call, changes, next, output).await,
         };
-        let produced = produced.map_err(|error| match call.changes.as_ref().map(|changes| changes.state) {
-            _ if !used.nothing_else || error.code == Code::Internal => error,
+        output.map_err(|error| match call.changes.as_ref().map(|changes| changes.state) {
+            _ if !nothing_else || error.code == Code::Internal => error,
             Some(ChangesState::Committed) => error.effect(EffectState::Done),
             _ => error.effect(EffectState::None),
-        });
-        (context, produced)
+        })
     }
 
     /// Returns the preparation for the next call, which most likely needs the same as this one.
     /// Returns `None` if nothing is prepared.
-    fn next(&self, context: &Context) -> Option<NextCall> {
+    fn next(&self, cell: Option<(Arc<CellSpec>, Arc<CellHost>)>) -> Option<NextCall> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
-        Some(NextCall { snapshots, cell: context.service().ok() })
+        Some(NextCall { snapshots, cell })
     }
 
     async fn drop_changes(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         next: Option<NextCall>,
     ) -> Result<(), ToolError> {
-        let (snapshot, paths) = blocking(move || {
-            let paths = snapshot.count(since);
-            (snapshot, paths)
+        let (changes, paths) = blocking(move || {
+            let paths = changes.count();
+            (changes, paths)
         })
         .await?;
         call.changes = (paths > 0).then_some(Changes {
@@ -128,7 +142,7 @@ impl Engine {
             id: None,
             unsaved: Vec::new(),
         });
-        self.removals.add(snapshot, next);
+        self.removals.add(move || drop(changes.discard()), next);
         Ok(())
     }
 
@@ -136,11 +150,10 @@ impl Engine {
     async fn drop_changes_of_a_reader(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         next: Option<NextCall>,
     ) -> Result<(), ToolError> {
-        self.drop_changes(call, snapshot, since, next).await?;
+        self.drop_changes(call, changes, next).await?;
         if let Some(discarded) = &call.changes {
             let paths = discarded.paths;
             call.warnings.push(format!(
@@ -156,23 +169,22 @@ impl Engine {
     async fn show_and_drop(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         next: Option<NextCall>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
-        let (snapshot, preview) = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
-            (snapshot, preview)
+        let (changes, preview) = blocking(move || {
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref());
+            (changes, preview)
         })
         .await?;
         let mut preview = preview?;
-        if snapshot.is_foreseen() {
+        if changes.is_foreseen() {
             // The policy has already decided on exactly these paths.
             preview.held.clear();
         }
-        self.removals.add(snapshot, next);
+        self.removals.add(move || drop(changes.discard()), next);
         dry_run::answer(call, preview, produced)
     }
 
@@ -180,19 +192,18 @@ impl Engine {
     async fn only_show(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
         let reason = self.why_tried(&call.effects);
         let shown = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since)?;
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref())?;
             if preview.paths == 0 {
-                engine.removals.drop_unused(SavedState::Snapshot(snapshot));
+                engine.removals.add(move || drop(changes.discard()), None);
                 return Ok((preview, None));
             }
-            let kept = snapshot.keep(since, &reason).map_err(|error| {
+            let kept = changes.keep(&reason).map_err(|error| {
                 ToolError::new(Code::Runtime, format!("the changes could not be kept: {error}"))
                     .because(error)
             })?;
@@ -213,22 +224,21 @@ impl Engine {
     async fn add_difference(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         produced: Result<Data, ToolError>,
-    ) -> Result<(Snapshot, Result<Data, ToolError>), ToolError> {
-        let Ok(data) = produced else { return Ok((snapshot, produced)) };
+    ) -> Result<(PendingChanges, Result<Data, ToolError>), ToolError> {
+        let Ok(data) = produced else { return Ok((changes, produced)) };
         let (rules, engine) = (call.rules(self), self.clone());
         let shown = move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
-            (snapshot, preview)
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref());
+            (changes, preview)
         };
-        let (snapshot, preview) = blocking(shown).await?;
+        let (changes, preview) = blocking(shown).await?;
         match preview {
-            Ok(preview) => Ok((snapshot, dry_run::with_difference(data, preview.diff))),
+            Ok(preview) => Ok((changes, dry_run::with_difference(data, preview.diff))),
             Err(error) => {
                 call.warnings.push(format!("the difference cannot be shown: {}", error.message));
-                Ok((snapshot, Ok(data)))
+                Ok((changes, Ok(data)))
             }
         }
     }
@@ -236,33 +246,32 @@ impl Engine {
     async fn commit(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         next: Option<NextCall>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
-        let approves = if snapshot.is_foreseen() && call.approved_by.is_some() {
+        let approves = if changes.is_foreseen() && call.approved_by.is_some() {
             ApprovedChanges::All
         } else {
             ApprovedChanges::Only(call.foreseen.clone())
         };
         let rules = call.rules(self);
-        let (snapshot, produced) = if call.shows_difference {
-            self.add_difference(call, snapshot, since, produced).await?
+        let (changes, produced) = if call.shows_difference {
+            self.add_difference(call, changes, produced).await?
         } else {
-            (snapshot, produced)
+            (changes, produced)
         };
         let author = call.author(self.clock.now());
-        let saving = SavingTime::begin(call);
-        let (snapshot, mut ended) =
-            self.try_commit(snapshot, author, since, rules.clone(), (approves, &saving)).await?;
-        let (mut kept, mut open) = (snapshot, None);
+        let saving = SavingTime::begin(&call.stop, call.timeout);
+        let (mut kept, mut ended) =
+            self.try_commit(changes, author, rules.clone(), (approves, &saving)).await?;
+        let mut open = None;
         if let CommitResult::Held(question) = ended {
             let what = question.lines.join("; ");
             let difference;
-            (kept, difference) = self.difference(kept, since, rules.clone()).await?;
+            (kept, difference) = self.difference(kept, rules.clone()).await?;
             match self.ask_about(call, &question, difference).await {
-                Ok(QuestionOutcome::Yes(by)) => {
+                Ok(ApprovalOutcome::Approved { by }) => {
                     call.approved_by = Some(match call.approved_by.take() {
                         Some(earlier) => format!("{earlier}; {by}"),
                         None => by,
@@ -271,18 +280,17 @@ impl Engine {
                         .try_commit(
                             kept,
                             call.author(self.clock.now()),
-                            since,
                             rules,
-                            (ApprovedChanges::All, &SavingTime::begin(call)),
+                            (ApprovedChanges::All, &SavingTime::begin(&call.stop, call.timeout)),
                         )
                         .await?;
                 }
-                Ok(QuestionOutcome::No { by, message }) => {
+                Ok(ApprovalOutcome::Denied { by, message }) => {
                     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
                     let message = format!("{by} said no to what the command changed ({what}){said}");
                     ended = CommitResult::Refused(ToolError::new(Code::Permission, message));
                 }
-                Ok(QuestionOutcome::Open { id, hint }) => {
+                Ok(ApprovalOutcome::Open { id, hint }) => {
                     let mut error = question::held(&what).hint(format!(
                         "{hint}; `handfast approvals approve {id}` applies exactly these changes to \
                          the workspace, so do not repeat the call"
@@ -291,8 +299,12 @@ impl Engine {
                     open = Some(id);
                     ended = CommitResult::Refused(error);
                 }
-                Ok(QuestionOutcome::Closed { hint, .. }) => {
+                Ok(ApprovalOutcome::Closed { hint, .. }) => {
                     ended = CommitResult::Refused(question::held(&what).hint(hint));
+                }
+                // The changes cannot drift: no process writes to them any more.
+                Ok(ApprovalOutcome::Drifted { what }) => {
+                    ended = CommitResult::Refused(question::held(&what));
                 }
                 Err(error) => ended = CommitResult::Refused(error),
             }
@@ -305,7 +317,7 @@ impl Engine {
                 let unsaved = done.unsaved.iter().map(|path| tool::path_text(path)).collect();
                 call.changes = (paths > 0).then_some(Changes { state, paths, id: None, unsaved });
                 if done.is_settled {
-                    self.removals.add(kept, next);
+                    self.removals.add(move || drop(kept.discard()), next);
                 }
                 self.prune_where_due();
                 if paths >= MANY {
@@ -319,17 +331,16 @@ impl Engine {
             // Approved changes are never held. If they were, this error would lose nothing.
             CommitResult::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
         };
-        self.keep_aside(call, kept, since, RefusedChanges { error: refused, open }, produced).await
+        self.keep_aside(call, kept, RefusedChanges { error: refused, open }, produced).await
     }
 
     async fn try_commit(
         self: &Arc<Self>,
-        snapshot: Snapshot,
+        changes: PendingChanges,
         author: Author,
-        since: Time,
         rules: Arc<Policy>,
         (approves, saving): (ApprovedChanges, &SavingTime),
-    ) -> Result<(Snapshot, CommitResult), ToolError> {
+    ) -> Result<(PendingChanges, CommitResult), ToolError> {
         let (engine, stop) = (self.clone(), saving.stop.clone());
         blocking(move || {
             engine.denied.begin_own_change(&[]);
@@ -337,7 +348,7 @@ impl Engine {
                 ApprovedChanges::All => HeldChanges::Nothing,
                 ApprovedChanges::Only(foreseen) => HeldChanges::AsFoundBy(&engine.denied, foreseen),
             };
-            let ended = snapshot.commit(&rules, &engine.store, &author, since, holds, &stop);
+            let ended = changes.commit(&rules, engine.store.as_ref(), &author, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
                 CommitResult::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()
@@ -345,7 +356,7 @@ impl Engine {
                 CommitResult::Held(_) | CommitResult::Refused(_) => Vec::new(),
             };
             engine.denied.end_own_change(&came);
-            (snapshot, ended)
+            (changes, ended)
         })
         .await
     }
@@ -354,8 +365,7 @@ impl Engine {
     async fn keep_aside(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         refused: RefusedChanges,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
@@ -365,8 +375,8 @@ impl Engine {
             None => refused.message.clone(),
         };
         let kept = blocking(move || {
-            let paths = snapshot.count(since);
-            (paths, snapshot.keep(since, &reason))
+            let paths = changes.count();
+            (paths, changes.keep(&reason))
         })
         .await?;
         match kept {
@@ -413,8 +423,8 @@ impl Engine {
     /// Links kept changes to their question, and applies them if the answer was yes meanwhile.
     async fn hold_for(&self, asked: &str, id: &str) -> Result<bool, ToolError> {
         let (owned, changes) = (asked.to_owned(), id.to_owned());
-        let row = self.stored(move |store| store.approvals().hold(&owned, &changes)).await?;
-        let yes = row.state == store::ApprovalState::Approved;
+        let row = stored(&self.store, move |store| store.approvals().hold(&owned, &changes)).await?;
+        let yes = row.state == store_api::ApprovalState::Approved;
         Ok(yes && self.apply_changes(id, false).await.is_ok())
     }
 }
@@ -435,12 +445,4 @@ enum ApprovedChanges {
 struct RefusedChanges {
     error: ToolError,
     open: Option<String>,
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work).await.map_err(|panic| {
-        ToolError::internal("handling the changes of the call failed")
-            .effect(EffectState::Maybe)
-            .because(panic)
-    })
 }

@@ -38,10 +38,11 @@ impl Engine {
             let specified = specified?;
             let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
             let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
-            if let Some(snapshot) = before.snapshot().filter(|snapshot| !snapshot.is_kept()) {
+            if let Some(snapshot) = before.snapshot() {
                 snapshot.hide(&specified.hidden)?;
             }
             services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..specified.cell }));
+            services.insert(Arc::new(specified.host));
             told = specified.told;
         } else if let Some(snapshot) = before.snapshot() {
             services.insert(Arc::new(snapshot.draft()?));
@@ -50,6 +51,9 @@ impl Engine {
         let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
         self.hand_over_data(call, draft, &mut services);
         if let Some(sessions) = &self.sessions {
+            if let Some(holder) = call.holder.as_ref().filter(|_| call.outlives_session) {
+                sessions.add_holder(holder);
+            }
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
         }

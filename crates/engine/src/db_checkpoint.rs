@@ -7,46 +7,29 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use checkpoint::Draft;
-use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
-use store::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
-use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
+use database::{Change, DatabaseError, Keep, KeepError, Piece, PieceHash, StopCheck};
+use parking_lot::Mutex;
+use store_api::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
+use tool::{Checkpoints, Code, Data, EffectState, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
-use crate::direct_checkpoint::Author;
+use crate::checkpoint_rows::Author;
+use crate::db_change::{DataUndo, DbChanges, OF_DATABASE, read};
 use crate::snapshot::Snapshots;
 use crate::undo::{ForCall, Undo};
-
-/// Marker that replaces the old state of a path if the change is one of a database.
-const OF_DATABASE: &[u8] = b"handfast database change 1";
-
-/// Largest change, in bytes without its pieces, that is read back: the rows that are stored one by
-/// one, and room for them as text. Up to format 7 of the state, a database of 64 MiB.
-const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
 
 /// Maximum number of threads that save the pieces of a change.
 const MAX_THREADS: usize = 4;
 
-/// Returns true if an entry of a checkpoint is a change of a database.
-pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
-    entry.before.as_deref() == Some(OF_DATABASE)
-}
-
-/// Changes of one database that are to be undone, the last change first.
-pub(crate) struct DataUndo {
-    path: PathBuf,
-    changes: Vec<Change>,
-    force: bool,
-}
-
 /// Storage for the data that undoes the changes of one call.
 pub(crate) struct DbRecorder {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
     workspace: PathBuf,
@@ -68,7 +51,7 @@ impl Keep for DbRecorder {
         let snapshots = self.snapshots.as_ref().ok_or("this runtime stores no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
         let saver = self.store.blobs().saver()?;
-        let (pieces, of_pieces) = self.save_pieces(&saver, &change.pieces()?)?;
+        let (pieces, of_pieces) = self.save_pieces(saver.as_ref(), &change.pieces()?)?;
         let bytes = change.encode(&pieces)?;
         let content = Some(saver.save(&mut bytes.as_slice())?);
         saver.finish()?;
@@ -95,10 +78,10 @@ impl Keep for DbRecorder {
                 unsaved: Vec::new(),
                 roots: Vec::new(),
             };
-            checkpoints.add_with(&checkpoint, std::slice::from_ref(&entry), &needed)?;
+            checkpoints.add(&checkpoint, &mut std::iter::once(entry.clone()), &needed)?;
             Some(folder)
         };
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(RecordingStart { entry, folder });
+        *self.begun.lock() = Some(RecordingStart { entry, folder });
         Ok(())
     }
 
@@ -120,7 +103,7 @@ impl DbRecorder {
     /// bytes.
     fn save_pieces(
         &self,
-        saver: &BlobWriter<'_>,
+        saver: &dyn BlobWriter,
         pieces: &[Piece],
     ) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
@@ -160,28 +143,19 @@ impl DbRecorder {
         Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
     }
 
-    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store::StoreError>) {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn end(&self, settle: impl FnOnce(&dyn Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
+        let begun = self.begun.lock().take();
         let Some(begun) = begun else { return };
-        match settle(&self.store, &begun) {
+        match settle(self.store.as_ref(), &begun) {
             // If the folder cannot be removed now, the next start removes it.
             Ok(()) => drop(begun.folder.map(checkpoint::Call::discard)),
             // The row stays unchanged, and the next start settles it.
             Err(error) => {
                 let fault = format!("the checkpoint is not complete: {error}");
-                self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+                self.faults.lock().push(fault);
             }
         }
     }
-}
-
-/// Changes that a call made in databases, and those that it is to undo there once its files are in
-/// place.
-#[derive(Default)]
-pub(crate) struct DbChanges {
-    pub(crate) made: Arc<AtomicBool>,
-    pub(crate) faults: Arc<Mutex<Vec<String>>>,
-    pub(crate) undoes: Arc<Mutex<Vec<DataUndo>>>,
 }
 
 impl Engine {
@@ -194,7 +168,7 @@ impl Engine {
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));
-        services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
+        services.insert(Arc::new(self.memory_of(call)));
         if self.databases.is_some() {
             services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));
         }
@@ -227,7 +201,7 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         self.note_data(call);
         let data = produced?;
-        let wanted = std::mem::take(&mut *call.of_data.undoes.lock().unwrap_or_else(PoisonError::into_inner));
+        let wanted = std::mem::take(&mut *call.of_data.undoes.lock());
         if wanted.is_empty() || call.dry_run.is_some() {
             return Ok(data);
         }
@@ -242,7 +216,7 @@ impl Engine {
 
     /// Adds to the answer what the call changed in databases.
     fn note_data(self: &Arc<Self>, call: &mut Call) {
-        let faults = std::mem::take(&mut *call.of_data.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        let faults = std::mem::take(&mut *call.of_data.faults.lock());
         call.warnings.extend(faults);
         if call.of_data.made.load(Ordering::SeqCst) {
             call.checkpoint = Some(call.id.0.clone());
@@ -260,7 +234,7 @@ impl Engine {
         let noted = DbChanges::default();
         let keep = self.keep_data_of(author, &noted, Stop::default());
         self.undo_data_now(wanted, &keep, &Stop::default())?;
-        let faults = std::mem::take(&mut *noted.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        let faults = std::mem::take(&mut *noted.faults.lock());
         Ok((noted.made.load(Ordering::SeqCst), faults))
     }
 
@@ -354,27 +328,6 @@ impl Undo {
     }
 }
 
-fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
-    let hash = row.content.ok_or("it has no content")?;
-    let mut bytes = Vec::new();
-    store.blobs().reader()?.open(&hash)?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
-    let store = store.clone();
-    let pieces: ReadPieces = Arc::new(move |pieces, to| {
-        let reader = store.blobs().reader()?;
-        let mut content = Vec::new();
-        for piece in pieces {
-            content.clear();
-            reader.open(&(*piece).into())?.take(LARGEST_CHANGE).read_to_end(&mut content)?;
-            if Hash::of(&content).as_bytes() != piece {
-                return Err("a piece of it is damaged".into());
-            }
-            to.write_all(&content)?;
-        }
-        Ok(())
-    });
-    Ok(Change::decode(&bytes, &pieces)?)
-}
-
 /// A reader that counts its bytes.
 struct CountingReader<R> {
     content: R,
@@ -387,23 +340,4 @@ impl<R: Read> Read for CountingReader<R> {
         self.bytes += read as u64;
         Ok(read)
     }
-}
-
-/// Settles the checkpoint of a killed process that was changing a database. Does nothing if the
-/// database is not one of this workspace.
-pub(crate) fn settle(
-    store: &Arc<Store>,
-    databases: Option<&Databases>,
-    checkpoint: &Checkpoint,
-    rows: &[CheckpointEntry],
-) -> Result<(), KeepError> {
-    let Some(row) = rows.iter().find(|row| is_of_database(row)) else { return Ok(()) };
-    let path = checkpoint.workspace.join(&row.path);
-    let Some(database) = databases.and_then(|databases| databases.at(&path)) else { return Ok(()) };
-    if database.has_happened(&read(store, row)?)? {
-        store.checkpoints().complete(&checkpoint.id)?;
-    } else {
-        store.checkpoints().remove(&checkpoint.id)?;
-    }
-    Ok(())
 }

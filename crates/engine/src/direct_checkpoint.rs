@@ -7,27 +7,23 @@
 //! happen.
 
 use std::cell::{Cell, OnceCell};
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use checkpoint::{ChangeEntries, SavedEntry, State, Workspace};
-use database::Databases;
-use jiff::{SignedDuration, Timestamp};
+use checkpoint::{ChangeEntries, Workspace};
+use jiff::SignedDuration;
 use policy::Part;
-use store::{
-    CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention,
-    Store,
-};
+use store_api::{CheckResult, CheckpointRetention, CheckpointState, Chore, Retention, Store};
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
+use crate::Engine;
 use crate::call::Call;
-use crate::db_checkpoint::is_of_database;
+use crate::checkpoint_rows::Author;
 use crate::saved_contents::SavedContents;
+use crate::settle_checkpoints::settle;
 use crate::snapshot::Snapshots;
-use crate::{Engine, db_checkpoint};
 
 /// Time for which a change can be undone: a month. The last hundred changes of a workspace can
 /// always be undone.
@@ -52,90 +48,6 @@ const REST: u32 = 9;
 /// Time for which the full text of a shortened output can be read: also a month.
 const OUTPUTS: Retention =
     Retention { max_bytes: 4 * 1024 * 1024 * 1024, max_age: Duration::from_hours(30 * 24), keep_newest: 100 };
-
-/// Author of a change.
-#[derive(Debug, Clone)]
-pub(crate) struct Author {
-    /// Id of the call, which is also that of its checkpoint.
-    pub(crate) id: String,
-    pub(crate) session: Option<String>,
-    pub(crate) tool: String,
-    pub(crate) now: Timestamp,
-    /// Id of the checkpoint that this change undoes, or those of the first and the last one.
-    pub(crate) undoes: Option<String>,
-}
-
-impl Author {
-    /// Records the changes that are about to happen. Returns true if any of them can be undone.
-    pub(crate) fn prepare(
-        &self,
-        store: &Store,
-        workspace: &Path,
-        folder: &str,
-        saved: &ChangeEntries,
-    ) -> io::Result<bool> {
-        if !saved.entries.iter().any(SavedEntry::can_be_undone) {
-            return Ok(false);
-        }
-        self.add(store, workspace, folder, CheckpointState::Prepared, saved, &[])
-            .map_err(io::Error::other)?;
-        Ok(true)
-    }
-
-    fn add(
-        &self,
-        store: &Store,
-        workspace: &Path,
-        folder: &str,
-        state: CheckpointState,
-        saved: &ChangeEntries,
-        roots: &[PathBuf],
-    ) -> Result<(), store::StoreError> {
-        let checkpoint = Checkpoint {
-            id: self.id.clone(),
-            session: self.session.clone(),
-            tool: self.tool.clone(),
-            workspace: workspace.to_owned(),
-            made_at: self.now,
-            folder: folder.to_owned(),
-            state,
-            undoes: self.undoes.clone(),
-            paths: telling(saved),
-            bytes: saved.bytes,
-            unsaved: saved.unsaved.clone(),
-            roots: roots.to_vec(),
-        };
-        store.require_room(saved.entries.len())?;
-        let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
-        store.checkpoints().add_with(&checkpoint, rows(saved), &needed)
-    }
-}
-
-fn telling(saved: &ChangeEntries) -> u64 {
-    saved.entries.iter().filter(|entry| entry.is_telling()).count() as u64
-}
-
-fn rows(saved: &ChangeEntries) -> impl Iterator<Item = CheckpointEntry> {
-    let row = |entry: &SavedEntry| CheckpointEntry {
-        path: entry.path.clone(),
-        before: entry.before.as_ref().map(State::encode),
-        after: entry.after.as_ref().map(State::encode),
-        content: entry.before.as_ref().and_then(|before| before.content).map(Into::into),
-    };
-    saved.entries.iter().map(row)
-}
-
-/// Decodes entries from their rows. Returns `None` if a row is damaged.
-pub(crate) fn entries(rows: Vec<CheckpointEntry>) -> Option<Vec<SavedEntry>> {
-    let state = |bytes: Option<Vec<u8>>| match bytes {
-        None => Some(None),
-        Some(bytes) => State::decode(&bytes).map(Some),
-    };
-    let entry = |row: CheckpointEntry| {
-        Some(SavedEntry { path: row.path, before: state(row.before)?, after: state(row.after)? })
-    };
-    rows.into_iter().map(entry).collect()
-}
 
 /// Saved files that a tool is about to change itself.
 pub(crate) struct DirectSave {
@@ -168,8 +80,8 @@ impl Engine {
         let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
         let (engine, author, stop) = (self.clone(), call.author(self.clock.now()), call.stop.clone());
         let saved = tokio::task::spawn_blocking(move || {
-            let contents = SavedContents::new(&engine.store, Some(&stop));
-            save_directly(&engine.store, &snapshots, &author, (&paths, renamed), &contents)
+            let contents = SavedContents::new(engine.store.as_ref(), Some(&stop));
+            save_directly(engine.store.as_ref(), &snapshots, &author, (&paths, renamed), &contents)
         });
         let saved = saved.await.map_err(|panic| ToolError::internal("saving failed").because(panic))?;
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
@@ -205,10 +117,13 @@ impl Engine {
     /// Returns true if everything that a call changes is saved and can be undone: line 8 of the
     /// decision.
     ///
-    /// For a command the result is a prediction. If its cell then has no overlay, the command is
-    /// not run, and a new decision is made.
+    /// For a command the result is a prediction from a check of this machine and workspace. If its
+    /// cell has no overlay nevertheless, the command is not run.
     pub(crate) fn is_undoable(&self, spec: &Spec, effects: &[Part], plan: &Plan) -> bool {
-        if !self.policy.passes_undoable() || self.snapshots.is_none() || plan.background {
+        let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) else {
+            return false;
+        };
+        if plan.background {
             return false;
         }
         if !plan.on_snapshot {
@@ -217,7 +132,7 @@ impl Engine {
         }
         let writes_elsewhere =
             || self.policy.roots().iter().any(|root| root.write && root.path != self.place.workspace);
-        spec.lane != Lane::Command || !writes_elsewhere() && sandbox::has_namespaces()
+        spec.lane != Lane::Command || !writes_elsewhere() && self.can_give_overlay(snapshots, &self.policy)
     }
 
     /// Examines the changes that a tool has made itself, and completes the checkpoint.
@@ -235,7 +150,7 @@ impl Engine {
         let engine = self.clone();
         let settled = tokio::task::spawn_blocking(move || {
             let DirectSave { folder, workspace, id, saved, roots, renamed } = direct;
-            let settled = settle(&engine.store, &workspace, &id, saved, (&roots, &renamed));
+            let settled = settle(engine.store.as_ref(), &workspace, &id, saved, (&roots, &renamed));
             (settled, folder)
         });
         match settled.await {
@@ -257,7 +172,7 @@ impl Engine {
     pub(crate) fn prune_where_due(self: &Arc<Self>) {
         let now = self.clock.now();
         {
-            let mut pruned = self.pruned.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pruned = self.pruned.lock();
             if now.duration_since(*pruned).abs() < PRUNED_EVERY {
                 return;
             }
@@ -269,13 +184,13 @@ impl Engine {
     }
 
     /// Removes saved files that have expired. Blocks.
-    pub fn prune(&self) -> Result<(), store::StoreError> {
+    pub fn prune(&self) -> Result<(), store_api::StoreError> {
         self.prune_while(&|| true)
     }
 
     /// Prunes for a process that makes one call and ends: only if no process has pruned for the
     /// interval, and for at most [`LONGEST_PRUNE`]. A later process removes the rest. Blocks.
-    pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
+    pub fn prune_briefly(&self) -> Result<(), store_api::StoreError> {
         if !self.store.is_due(Chore::Prune, PRUNED_EVERY, self.clock.now())? {
             return Ok(());
         }
@@ -291,7 +206,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the state folder cannot be read.
-    pub fn check_saved(&self) -> Result<Option<CheckResult>, store::StoreError> {
+    pub fn check_saved(&self) -> Result<Option<CheckResult>, store_api::StoreError> {
         let now = self.clock.now();
         if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
             return Ok(None);
@@ -305,11 +220,11 @@ impl Engine {
         })
     }
 
-    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
+    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store_api::StoreError> {
         let now = self.clock.now();
         self.store.begin(Chore::Prune, now)?;
         self.store.checkpoints().prune(&RETENTION, now)?;
-        self.store.outputs().prune_while(&OUTPUTS, now, goes_on).map(drop)
+        self.store.outputs().prune(&OUTPUTS, now, goes_on).map(drop)
     }
 }
 
@@ -322,7 +237,7 @@ pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
 }
 
 fn save_directly(
-    store: &Store,
+    store: &dyn Store,
     snapshots: &Snapshots,
     author: &Author,
     (paths, renamed): (&[PathBuf], Vec<PathBuf>),
@@ -354,108 +269,4 @@ fn save_directly(
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
         })?;
     Ok(DirectSave { folder, workspace, id: author.id.clone(), saved, roots, renamed })
-}
-
-struct Settled {
-    made: bool,
-    unsaved: Vec<PathBuf>,
-}
-
-/// Completes the checkpoint of a direct change with the current state, or removes it if nothing has
-/// changed.
-fn settle(
-    store: &Store,
-    workspace: &Workspace,
-    id: &str,
-    saved: ChangeEntries,
-    (roots, renamed): (&[PathBuf], &[PathBuf]),
-) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
-    let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
-    let made = saved.entries.iter().any(SavedEntry::is_telling);
-    if made {
-        store.checkpoints().complete_as(id, rows(&saved), telling(&saved), &saved.unsaved)?;
-    } else {
-        store.checkpoints().remove(id)?;
-    }
-    Ok(Settled { made, unsaved: saved.unsaved })
-}
-
-/// Settles the checkpoints of processes that have ended, after their commits were rolled back or
-/// cleaned up. `is_open` returns true if a folder still has a process or an unfinished commit.
-pub(crate) fn settle_all(
-    store: &Arc<Store>,
-    databases: Option<&Databases>,
-    is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    for checkpoint in store.checkpoints().unfinished()? {
-        if is_open(&checkpoint.folder)? {
-            continue;
-        }
-        // The process may have completed the checkpoint and closed its folder after the list was
-        // read. From now on no other process changes it.
-        let now = store.checkpoints().find(&checkpoint.id)?;
-        let Some(checkpoint) = now.filter(|now| now.state != CheckpointState::Done) else { continue };
-        if checkpoint.state == CheckpointState::Prepared {
-            store.checkpoints().remove(&checkpoint.id)?;
-            continue;
-        }
-        let rows = store.checkpoints().entries(&checkpoint.id)?;
-        if rows.iter().any(is_of_database) {
-            db_checkpoint::settle(store, databases, &checkpoint, &rows)?;
-            continue;
-        }
-        let Some(entries) = entries(rows) else { continue };
-        // A workspace that no longer exists cannot be compared.
-        let Ok(workspace) = Workspace::open(&checkpoint.workspace) else { continue };
-        for root in &checkpoint.roots {
-            // A file that is being renamed over another has a temporary name for a moment.
-            roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
-        }
-        let saved = ChangeEntries { entries, bytes: checkpoint.bytes, ..ChangeEntries::default() };
-        settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Creates a store with one checkpoint that its process has not completed.
-    fn store_with_prepared(folder: &Path, id: &str) -> Arc<Store> {
-        let store = Arc::new(Store::open(folder).unwrap());
-        let author = Author {
-            id: id.to_owned(),
-            session: None,
-            tool: "file_write".to_owned(),
-            now: Timestamp::UNIX_EPOCH,
-            undoes: None,
-        };
-        author.add(&store, folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[]).unwrap();
-        store
-    }
-
-    #[test]
-    fn a_checkpoint_that_its_process_completes_while_another_starts_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store_with_prepared(folder.path(), "a");
-        // The process completes its commit and closes its folder between the two checks of the
-        // process that starts.
-        let completed = |folder: &str| {
-            store.checkpoints().complete_folder(folder).unwrap();
-            Ok(false)
-        };
-        settle_all(&store, None, completed).unwrap();
-        assert!(store.checkpoints().find("a").unwrap().is_some());
-    }
-
-    #[test]
-    fn a_checkpoint_of_a_commit_that_did_not_happen_goes() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = store_with_prepared(folder.path(), "a");
-        settle_all(&store, None, |_| Ok(true)).unwrap();
-        assert!(store.checkpoints().find("a").unwrap().is_some(), "its process lives");
-        settle_all(&store, None, |_| Ok(false)).unwrap();
-        assert!(store.checkpoints().find("a").unwrap().is_none());
-    }
 }

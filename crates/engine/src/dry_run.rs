@@ -7,21 +7,14 @@
 
 use std::sync::Arc;
 
-use policy::{Decision, Part, Policy, Verdict};
+use policy::{Decision, Policy, Verdict};
 use roots::Roots;
-use tool::{Code, Data, Level, Plan, Spec, ToolError};
+use tool::{Code, Data, Plan, Spec, ToolError};
 
 use crate::Engine;
-use crate::call::Call;
+use crate::call::{Call, DryRunCall};
 use crate::reach::AccessScope;
 use crate::snapshot::Preview;
-
-/// The call that a dry run tries.
-pub(crate) struct DryRunCall {
-    level: Level,
-    pub(crate) effects: Vec<Part>,
-    undoable: bool,
-}
 
 impl Engine {
     /// Returns the call that the plan tries, with its effects, if the plan is a dry run.

@@ -9,23 +9,26 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use egress::{Authority, Cover, Gate, GateEvent, Position, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
+use parking_lot::Mutex;
 use policy::{AddressVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind, Store};
 use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 
 use crate::Redactor;
-use crate::history::CONNECTIONS;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
+
+/// Tool name in the row of a connection that a command made, or was refused.
+pub(crate) const CONNECTIONS: &str = "cell_connect";
 
 /// Maximum number of refusals that one response names; it gives the number of the others.
 const MAX_TOLD: usize = 10;
@@ -39,7 +42,7 @@ const MAX_REMEMBERED: usize = 1024;
 #[derive(Clone)]
 pub(crate) struct GateDeps {
     pub(crate) policy: Arc<Policy>,
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<Vault>>,
@@ -104,7 +107,7 @@ impl WayOut {
 
     /// Takes the refusals since the last call of this method, as notes for the agent.
     pub(crate) fn take_notes(&self) -> Vec<String> {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         let mut notes = std::mem::take(&mut refused.told);
         let more = std::mem::take(&mut refused.more);
         if more > 0 {
@@ -117,7 +120,7 @@ impl WayOut {
     /// its repetitions since the last row.
     fn refuse(&self, met: &GateEvent, reason: &str) -> Option<u64> {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         let note = format!("a connection to {place} was refused: {reason}");
         if !refused.told.contains(&note) {
             if refused.told.len() < MAX_TOLD { refused.told.push(note) } else { refused.more += 1 }

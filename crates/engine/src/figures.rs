@@ -1,9 +1,9 @@
 //! Figures about calls: their number, outcomes and durations.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tool::CallResult;
 
 use crate::trace::TraceFigures;
@@ -41,13 +41,13 @@ impl Counted {
         let outcome = result.error().map_or("ok", |error| error.code.as_str());
         let milliseconds = result.meta.duration_ms;
         let range = RANGES_MS.iter().position(|end| milliseconds <= *end).unwrap_or(RANGES_MS.len());
-        let mut figures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut figures = self.0.lock();
         *figures.ended.entry((tool.unwrap_or(NO_TOOL), outcome)).or_default() += 1;
         figures.took[range] += 1;
         figures.took_in_all += Duration::from_millis(milliseconds);
     }
 
     pub(crate) fn so_far(&self) -> Figures {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

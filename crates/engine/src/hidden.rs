@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use checkpoint::{HiddenFile, NOTICE, SeenAs, TrackedFile, Trackers, Workspace};
+use parking_lot::Mutex;
 use policy::Policy;
 use sandbox::{CellSpec, Placeholder};
 
@@ -99,7 +99,7 @@ impl HiddenFiles {
         let by_rule = below.filter(|path| denied.rule_at(&policy.spot(path), path.is_dir()).is_some());
         let paths = by_rule.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
         let mut news: Vec<PathBuf> = {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.told.lock();
             if told.len() >= MAX_SESSIONS && !told.contains_key(session) {
                 told.clear();
             }

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::{Filter, Kind, RecordedRow, Store, StoreError};
+use store_api::{Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{SessionId, ToolError};
 
 use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};
+use crate::egress_gate::CONNECTIONS;
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
 /// calls.
 const ABOUT_CALLS: [&str; 4] = ["approval_", "lease_", CONNECTIONS, READ_AUDIT];
-
-/// Tool name in the row of a connection that a command made, or was refused.
-pub(crate) const CONNECTIONS: &str = "cell_connect";
 
 /// Number of rows that are read at a time.
 const PAGE: u32 = 500;
@@ -29,7 +27,7 @@ pub struct RecordedCall {
 ///
 /// # Errors
 /// Fails if the audit cannot be read.
-pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
+pub fn recorded_calls(store: &dyn Store, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
     let wanted = filter.limit as usize;
     let mut calls: Vec<RecordedCall> = Vec::new();
     let mut filter = filter.clone();
@@ -120,7 +118,7 @@ impl Engine {
     /// # Errors
     /// Fails like [`recorded_calls`].
     pub fn recorded_calls(&self, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
-        recorded_calls(&self.store, filter)
+        recorded_calls(self.store.as_ref(), filter)
     }
 
     /// Returns every row of one call, in the order in which they were written. The list is empty if

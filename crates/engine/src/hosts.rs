@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use policy::{AddressVerdict, Part, Policy, Request, Verdict};
 use serde_json::json;
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind, Store};
 use tool::{Code, Effect, Hosts, Level, ToolError};
 
 use crate::call::Call;
@@ -21,7 +21,7 @@ pub(crate) struct HostGuard {
     approved: bool,
     /// Intent of a call whose plan stays on this machine, with the store that records a target if
     /// the call leaves the machine all the same.
-    stays: Option<(AuditRow, Arc<Store>, Redactor)>,
+    stays: Option<(AuditRow, Arc<dyn Store>, Redactor)>,
 }
 
 impl HostGuard {

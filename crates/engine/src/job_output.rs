@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{Output, Store, StoreError};
+use store_api::{Output, Store, StoreError};
 use tool::Clock;
 
 use crate::redact::Redactor;
@@ -22,7 +22,7 @@ const CUT_OFF: &str = "\n[Handfast was killed while this command ran, which ende
 
 /// Storage for the output of sessions as `ID.output`, redacted, for any later process.
 pub(crate) struct Recorder {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     /// Folder of the files; if it is `None`, cut-off output is lost.

@@ -5,20 +5,26 @@
 //! environment.
 
 mod admit;
+mod agent_memory;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
+mod budget;
 mod cache;
 mod call;
 mod ceiling;
 mod cell;
 mod cell_cache;
 mod cell_spec;
+mod change_area;
+mod checkpoint_rows;
 mod commit_changes;
 mod context;
+mod db_change;
 mod db_checkpoint;
 mod denied;
 mod difference;
+mod digest;
 mod direct_checkpoint;
 mod dry_run;
 mod egress_gate;
@@ -27,11 +33,14 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod isolation;
 mod job_output;
 mod life;
-mod memory;
+mod memory_threads;
 mod networks;
+mod new_call_id;
 mod no_network;
+mod origin;
 mod placeholders;
 mod policy_check;
 mod program;
@@ -42,31 +51,36 @@ mod redact;
 mod registry;
 mod renames;
 mod request;
+mod resources;
 mod retained_output;
 mod running;
 mod saved_contents;
 mod secrets;
+mod settle_checkpoints;
+mod small_file;
 mod snapshot;
 mod stopping;
 mod summary;
+mod timer;
 mod toolchains;
 mod trace;
+mod trace_of_call;
 mod undo;
 mod user_action;
 mod view_of_call;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use database::Databases;
+use memory::{Memories, OpenModel};
+use parking_lot::Mutex;
 use policy::Policy;
-use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
-use store::Store;
+use store_api::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
-    Stop, StopReason, ToolError,
+    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads,
+    Timer, ToolError,
 };
 use vault::Vault;
 
@@ -75,27 +89,32 @@ pub use approvals::{
     PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
+pub use budget::{Allowance, Budget};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
+pub use origin::{Origin, Parent};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use policy_check::PolicyCheck;
 pub use program::Program;
 pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
-pub use request::{CallRequest, Caller, Door};
+pub use request::{CallRequest, Door, Internal, Principal};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
-pub use store::{Filter, Watch};
+pub use store_api::Filter;
+pub use store_api::Watch;
 pub use summary::Summarizer;
+pub use timer::TokioTimer;
 pub use toolchains::Toolchain;
-pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
+pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
 pub use user_action::by_hand;
 
 use call::Call;
-use cell_spec::CellSpecTask;
-use running::RunningCall;
+use new_call_id::new_call_id;
+use resources::{BackgroundCommands, Resources};
+use running::RunningCalls;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -108,13 +127,15 @@ pub struct Parts {
     /// Policy that decides on calls.
     pub policy: Arc<Policy>,
     /// Storage for everything durable.
-    pub store: Arc<Store>,
+    pub store: Arc<dyn Store>,
     /// Registry of the tools.
     pub registry: Registry,
     /// Descriptions of the same tools, for the tool that lists them.
     pub catalogue: Catalogue,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Timer of the engine's own waits: [`TokioTimer`], or one that a test drives.
+    pub timer: Arc<dyn Timer>,
     /// Settings that all cells share.
     pub cell: CellSetup,
     /// Secrets to cover, in addition to those of the vault.
@@ -135,6 +156,9 @@ pub struct Parts {
     pub user: Option<String>,
     /// Services for tools that the engine itself does not use.
     pub services: Services,
+    /// Resources of the composer that outlive calls, besides those of the engine. Each pool is told
+    /// when an owner ends.
+    pub resources: Vec<Arc<dyn ResourcePool>>,
     /// Commands by which the user reaches this state.
     pub program: Program,
 }
@@ -154,22 +178,25 @@ pub enum EngineError {
 pub struct Engine {
     place: Place,
     policy: Arc<Policy>,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     registry: Registry,
     clock: Arc<dyn Clock>,
+    timer: Arc<dyn Timer>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
     hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
-    sessions: Option<Arc<Sessions>>,
+    sessions: Option<Arc<BackgroundCommands>>,
     services: Services,
     databases: Option<Arc<Databases>>,
-    meanings: Option<Arc<memory::Meanings>>,
+    memories: Memories,
     reach: reach::AccessScope,
     leases: approvals::Leases,
+    answers: approvals::AnswerSignals,
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
@@ -179,15 +206,15 @@ pub struct Engine {
     removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
-    running: Mutex<HashMap<CallId, Stop>>,
+    running: Arc<RunningCalls>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
     summarizer: Option<Arc<dyn Summarizer>>,
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
-    resting: networks::ReleaseFlag,
-    ended: tokio::sync::Notify,
+    threads: Threads,
+    resources: Arc<Resources>,
     closed: AtomicBool,
 }
 
@@ -204,6 +231,7 @@ impl Engine {
             registry,
             catalogue,
             clock,
+            timer,
             cell,
             redactor,
             vault,
@@ -214,8 +242,11 @@ impl Engine {
             summarizer,
             user,
             mut services,
+            resources: mut pools,
             program,
         } = parts;
+        let threads = Threads::new(clock.clone());
+        services.insert(Arc::new(threads.clone()));
         services.insert(Arc::new(catalogue));
         services
             .insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
@@ -227,9 +258,9 @@ impl Engine {
             None => redactor,
         };
         let of_rows = redactor.clone();
-        store.cover_rows(move |text| {
+        store.cover_rows(Box::new(move |text| {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
-        });
+        }));
         services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::WatchMode::Fresh } else { watch::WatchMode::Once };
         let kept_in = (&store, databases.as_deref());
@@ -243,7 +274,8 @@ impl Engine {
             folder: cell.records.clone(),
         };
         notices.extend(recorder.take_over());
-        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
+        let area = snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
+        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, area, threads.clone()));
         notices.extend(denied.take_away_left());
         let toolchains = toolchains::Toolchains::new(
             cell.toolchains.clone(),
@@ -260,11 +292,25 @@ impl Engine {
                 None
             })
         });
-        let networks = networks::Networks::new(cell.spawner.clone());
+        let memories = Memories::new(store.clone(), embeddings);
+        let sessions = sessions.map(|built_in| {
+            let limits = cell::session_limits(&policy, built_in);
+            BackgroundCommands::new(Sessions::new(limits, Arc::new(recorder)))
+        });
+        let deps = networks::NetworkDeps {
+            clock: clock.clone(),
+            timer: timer.clone(),
+            threads: threads.clone(),
+            snapshots: snapshots.clone(),
+        };
+        let networks = networks::Networks::new(cell.spawner.clone(), deps);
+        // Commands end before the networks that they use.
+        pools.extend(sessions.clone().map(|commands| commands as Arc<dyn ResourcePool>));
+        pools.push(networks.clone());
+        pools.push(Arc::new(memory_threads::MemoryThreads::new(memories.clone(), clock.as_ref())));
         let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
-            sessions: sessions
-                .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
+            sessions,
             snapshots,
             homes: homes.map(Arc::new),
             notices,
@@ -276,28 +322,31 @@ impl Engine {
             hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
             registry,
             clock,
+            timer,
             cell,
             redactor,
             vault,
             services,
             databases,
-            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
+            memories,
             leases: approvals::Leases::default(),
+            answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
-            running: Mutex::default(),
+            running: Arc::default(),
             counted: figures::Counted::default(),
             tracer,
             program,
             summarizer,
             user: user.map(Arc::from),
             networks,
-            resting: networks::ReleaseFlag::default(),
-            ended: tokio::sync::Notify::new(),
+            resources: Arc::new(Resources::new(pools, threads.clone())),
+            threads,
             closed: AtomicBool::new(false),
         })
     }
@@ -345,7 +394,7 @@ impl Engine {
     }
 
     pub(crate) fn calls_running(&self) -> usize {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.running.count()
     }
 
     /// Returns true if calls are traced, so that their origins are needed.
@@ -372,7 +421,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = RunningCall::enter(self.clone(), call.id.clone(), stop.clone());
+        let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -391,71 +440,16 @@ impl Engine {
         result.unwrap_or(broken_off)
     }
 
-    /// Stops every call and waits until each has ended and is recorded. Then ends every session and
-    /// waits until its output is stored. Later calls are refused.
-    pub async fn shutdown(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.stop_calls().await;
-        if let Some(sessions) = self.sessions.clone() {
-            // If the task panics, the remaining sessions end with the program.
-            let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
-        }
-        self.networks.close();
-        self.denied.settle();
-    }
-
-    /// Ends a session's background commands, waits until their output is stored, releases the rest.
-    pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        let owners = call::owners(session);
-        // If the task panics, the remaining sessions end with the program.
-        let engine = self.clone();
-        let _ = tokio::task::spawn_blocking(move || {
-            for owner in &owners {
-                if let Some(sessions) = &engine.sessions {
-                    sessions.close_all_of(owner);
-                }
-                engine.let_go(engine.networks.forget(owner));
-            }
-        })
-        .await;
-    }
-
-    async fn stop_calls(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            let stops: Vec<Stop> = {
-                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                running.values().cloned().collect()
-            };
-            if stops.is_empty() {
-                self.removals.wait().await;
-                if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away();
-                }
-                return;
-            }
-            for stop in stops {
-                stop.request(StopReason::Cancelled);
-            }
-            ended.await;
-        }
-    }
-
     /// Starts the search for denied files and prepares a waiting cell, so that the first command
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
-        if self.policy.passes_undoable() {
-            sandbox::has_namespaces();
-        }
-        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
-            self.specification(&self.policy, &self.denied, denied::Writes::Apart)
-        else {
-            return;
-        };
+        let specified = self.specification(&self.policy, &self.denied, denied::Writes::Apart);
+        let Ok((cell, host)) = specified.map(|specified| (specified.cell, specified.host)) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(Some(&cell));
+            snapshots.make_ready(Some((&cell, &host)));
+        }
+        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) {
+            self.can_give_overlay(snapshots, &self.policy);
         }
     }
 
@@ -471,13 +465,4 @@ impl Engine {
 
 fn shut_down() -> ToolError {
     ToolError::new(Code::Unavailable, "this runtime is shutting down").retry(tool::Retry::Now)
-}
-
-/// Builds an id that sorts by time: 12 hexadecimal digits of milliseconds, 10 random ones.
-fn new_call_id(clock: &dyn Clock) -> CallId {
-    let mut chance = [0_u8; 5];
-    // Without the system's random source, the time distinguishes a process's calls well enough.
-    let _ = getrandom::fill(&mut chance);
-    let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-    CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }

@@ -22,24 +22,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use store::{Durability, Kind};
+use store_api::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, ShapeFacts,
-    StopReason, ToolError,
+    AnyTool, CallResult, Code, Context, Data, EffectState, FullOutput, Lane, Outcome, PreparedCall,
+    ShapeFacts, StopReason, ToolError,
 };
 
 use crate::admit::AdmittedCall;
 use crate::bounded_output::Reference;
 use crate::call::Call;
-use crate::commit_changes::SavedState;
+use crate::cell_spec::CellSpecTask;
+use crate::commit_changes::{SavedState, ToolRun};
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::AccessScope;
-use crate::snapshot::{ChangedBy, SnapshotKind};
+use crate::redact::SentSecrets;
+use crate::snapshot::ChangedBy;
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
 use crate::trace::Stage;
-use crate::{CellSpecTask, Engine, bounded_output, record, retained_output};
+use crate::{Engine, bounded_output, record, retained_output};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -48,13 +50,6 @@ fn ends_with_session() -> ToolError {
     let message = "no program can outlive this session, because Handfast ends with the session";
     ToolError::new(Code::Unavailable, message)
         .hint("leave `keep` out; `handfast up` keeps programs of sessions over HTTP, which belong to a token")
-}
-
-pub(crate) struct ToolRun {
-    pub(crate) context: Arc<Context>,
-    pub(crate) produced: Result<Data, ToolError>,
-    /// True if the tool returned, so that nothing of the call is still at work.
-    pub(crate) has_ended: bool,
 }
 
 fn shape(
@@ -116,27 +111,18 @@ impl Engine {
         let admitted = self.admit(call, &tool, &prepared).await?;
         call.leave();
         let looked = self.look(call, &tool).await?;
-        if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
+        if let Some(answer) = looked.as_ref().and_then(|looked| looked.recall(call, self.timer.now())) {
             return Ok(answer);
         }
         self.show_what_it_is_about(call, tool.spec().lane)?;
         // Specify the cell concurrently, because neither step needs the other.
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
-        let mut before = self.checkpoint(call, &prepared, &tool).await?;
-        let generation = self.cache.generation();
+        let before = self.checkpoint(call, &prepared, &tool).await?;
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
-        if call.passed_as_undoable() && ran.context.snapshot_is_refused() {
-            // The run has done nothing. Decide again, because the call passed only as undoable.
-            let prepared = self.decide_again(call, &tool).await?;
-            self.removals.drop_unused(before);
-            before = self.checkpoint(call, &prepared, &tool).await?;
-            self.show_what_it_is_about(call, tool.spec().lane)?;
-            let cell = self.specify(call, tool.spec().lane);
-            ran = self.run(call, &tool, prepared, &before, cell).await?;
-        }
-        let has_run = ran.produced.is_ok();
-        let (context, produced) = self.swap_in(call, before, ran).await;
+        let has_run = ran.result.output.is_ok();
+        let full_outputs = std::mem::take(&mut ran.result.full_outputs);
+        let produced = self.swap_in(call, before, ran).await;
         let produced = self.undo_data(call, produced).await;
         if tool.spec().lane == Lane::Command {
             call.exit_code = exit_code(&produced);
@@ -147,9 +133,9 @@ impl Engine {
             call.leave();
         }
         let produced = shape(call, &tool, produced);
-        let answer = self.cover(call, &tool, &context, produced, admitted).await?;
+        let answer = self.cover(call, &tool, (produced, full_outputs), admitted).await?;
         if let Some(looked) = looked {
-            self.remember(call, &answer, looked, generation).await;
+            self.remember(call, &answer, looked).await;
         }
         Ok(answer)
     }
@@ -183,9 +169,6 @@ impl Engine {
     }
 
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<PreparedCall, ToolError> {
-        if tool.spec().lane == Lane::Command {
-            call.again.clone_from(&call.arguments);
-        }
         let prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
         call.level = prepared.plan.level.unwrap_or(tool.spec().level);
         call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
@@ -219,19 +202,6 @@ impl Engine {
         error.map_or(Ok(()), Err)
     }
 
-    async fn decide_again(
-        self: &Arc<Self>,
-        call: &mut Call,
-        tool: &Arc<dyn AnyTool>,
-    ) -> Result<PreparedCall, ToolError> {
-        call.enter(Stage::Decide);
-        call.arguments = std::mem::take(&mut call.again);
-        let prepared = self.plan(call, tool)?;
-        call.undoable = false;
-        self.decide(call, tool).await?;
-        self.approve(call, prepared).await
-    }
-
     async fn approve(
         self: &Arc<Self>,
         call: &mut Call,
@@ -251,12 +221,16 @@ impl Engine {
 
     async fn admit(
         &self,
-        call: &Call,
+        call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: &PreparedCall,
     ) -> Result<AdmittedCall, ToolError> {
+        if let Some(left) = call.budget.spend_call(self.clock.now())? {
+            call.timeout = call.timeout.min(left);
+        }
         let expected = self.lanes.expected(prepared, &call.effects);
-        self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
+        let admitted = self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await;
+        admitted.inspect_err(|_| call.budget.return_call())
     }
 
     async fn record_intent(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
@@ -300,16 +274,18 @@ impl Engine {
                 .path()
                 .is_some_and(|(access, path)| access == tool::Access::Write && path == self.place.workspace)
         };
-        let wanted = match (&prepared.plan.applies, tool.spec().lane) {
-            (Some(id), _) => SnapshotKind::Kept(id.clone()),
-            (None, Lane::Command) => SnapshotKind::New(ChangedBy::Command),
-            _ if call.changing().iter().any(names_all) => SnapshotKind::New(ChangedBy::Restoration),
-            _ => SnapshotKind::New(ChangedBy::Draft),
+        if let Some(id) = prepared.plan.applies.clone() {
+            return snapshots.taken_up(id, call.timeout, &call.stop).await.map(SavedState::Kept);
+        }
+        let by = match tool.spec().lane {
+            Lane::Command => ChangedBy::Command,
+            _ if call.changing().iter().any(names_all) => ChangedBy::Restoration,
+            _ => ChangedBy::Draft,
         };
         // A cell with a network of its own is none of those that wait.
-        let apart = matches!(wanted, SnapshotKind::New(ChangedBy::Command)) && self.is_apart(call);
+        let apart = by == ChangedBy::Command && self.is_apart(call);
         let spawner = if apart { None } else { self.networks.spawner(&self.network(call).owner) };
-        let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
+        let taken = snapshots.taken(by, spawner, call.timeout, &call.stop).await;
         taken.map(SavedState::Snapshot)
     }
 
@@ -324,12 +300,11 @@ impl Engine {
         call.enter(Stage::Run);
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
-        let own = OwnChange::begin(&self.denied, call).await;
+        let own = OwnChange::begin(&self.denied, &call.effects).await;
         // If other calls run, staying awake would take their time.
         let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
+        let mut deadline = self.timer.sleep(call.timeout);
         let mut task = start(prepared, context.clone(), in_a_moment);
-        let deadline = tokio::time::sleep(call.timeout);
-        tokio::pin!(deadline);
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
             () = &mut deadline => {
@@ -341,14 +316,16 @@ impl Engine {
         let has_ended = ended.is_some();
         let read_only = tool.spec().class.reads_only || call.dry_run.is_some();
         let unsure = if read_only { EffectState::None } else { EffectState::Maybe };
-        let produced = match ended {
-            Some(Ok(produced)) => produced,
+        let mut result = match ended {
+            Some(Ok(result)) => result,
             Some(Err(panic)) => {
-                Err(ToolError::internal(format!("{} failed", call.tool)).effect(unsure).because(panic))
+                let error =
+                    ToolError::internal(format!("{} failed", call.tool)).effect(unsure).because(panic);
+                Err(error).into()
             }
             None => {
                 let reason = call.stop.requested().unwrap_or(StopReason::Deadline);
-                Err(ToolError::from(reason).effect(unsure))
+                Err(ToolError::from(reason).effect(unsure)).into()
             }
         };
         if !read_only && !call.passed_as_reading() {
@@ -358,24 +335,26 @@ impl Engine {
         if let Some(own) = own {
             own.end().await;
         }
-        self.look_after(&context).await;
+        let cell = context.service().ok().zip(context.service::<sandbox::CellHost>().ok());
+        self.look_after(&context, cell.as_ref().map(|(_, host)| host.as_ref())).await;
         if tool.spec().lane == Lane::Command {
             self.tend_homes();
-            self.rest_soon();
+            self.networks.rest_soon();
         }
-        call.sandbox = context.enforced();
-        call.warnings.extend([context.take_warnings(), self.told_by_network(call, &context)].concat());
-        if produced.is_err() {
+        call.sandbox = result.sandbox.take();
+        let told = self.told_by_network(call, result.missed_hosts.take());
+        call.warnings.extend([context.take_warnings(), told].concat());
+        if result.output.is_err() {
             call.fail();
         }
-        Ok(ToolRun { context, produced, has_ended })
+        Ok(ToolRun { result, has_ended, cell })
     }
 
     /// Judges the files that a command wrote directly, after it has ended and before its answer.
-    async fn look_after(self: &Arc<Self>, context: &Arc<Context>) {
-        let Ok(cell) = context.service::<sandbox::CellSpec>() else { return };
+    async fn look_after(self: &Arc<Self>, context: &Context, cell: Option<&sandbox::CellHost>) {
         // A background command is judged by the calls that ask about it.
-        let Some(masks) = cell.late_masks.clone().filter(|masks| masks.have_ended()) else { return };
+        let masks = cell.and_then(|cell| cell.late_masks.clone()).filter(|masks| masks.have_ended());
+        let Some(masks) = masks else { return };
         if masks.write_anything_directly() {
             let engine = self.clone();
             // If it panics, the next inspection makes up for it.
@@ -388,8 +367,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
-        context: &Arc<Context>,
-        produced: Result<Data, ToolError>,
+        (produced, full_outputs): (Result<Data, ToolError>, Vec<FullOutput>),
         admitted: AdmittedCall,
     ) -> Result<Data, ToolError> {
         call.held = admitted.into_held(&produced);
@@ -399,8 +377,8 @@ impl Engine {
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
-                let bound = covered
-                    .and_then(|data| bounded_output::bound_data(data, cap, context.take_wholes(), reference));
+                let bound =
+                    covered.and_then(|data| bounded_output::bound_data(data, cap, full_outputs, reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -410,7 +388,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    bounded_output::bound(data, cap, context.take_wholes(), reference)
+                    bounded_output::bound(data, cap, full_outputs, reference)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }
@@ -422,7 +400,7 @@ impl Engine {
         let (engine, id, session, now) =
             (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
         let kept = tokio::task::spawn_blocking(move || {
-            retained_output::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+            retained_output::keep(engine.store.as_ref(), &engine.redactor, &id, &session, now, shortened)
         });
         // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {
@@ -455,5 +433,23 @@ impl Engine {
             }
             failed @ Outcome::Err(_) => failed,
         }
+    }
+
+    /// Covers the secrets in an error and bounds its message and hint, which may repeat a long
+    /// argument.
+    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &SentSecrets) -> ToolError {
+        self.redactor.refresh();
+        error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
+        if let Some(covered) = self.redactor.text_for(&error.message, sent) {
+            error.message = covered;
+        }
+        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text_for(hint, sent)) {
+            error.hint = Some(covered);
+        }
+        bounded_output::bound_message(&mut error.message);
+        if let Some(hint) = &mut error.hint {
+            bounded_output::bound_message(hint);
+        }
+        error
     }
 }

@@ -6,21 +6,24 @@
 //! releases its network ([`Networks::rest`]) and gets another one with its next command. A network
 //! without commands holds nothing to lose.
 
+mod owned;
 mod resting;
-
-pub(crate) use resting::{ReleaseFlag, ReleasedParts};
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use egress::{Carrier, Listeners, ServedNetwork};
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use policy::Ceiling;
-use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
+use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
+use tool::{Clock, Owner, Threads, Timer};
 
 use crate::egress_gate::{GateDeps, WayOut};
 use crate::placeholders::SessionPlaceholders;
+use crate::snapshot::Snapshots;
 
 /// Ports at which connections of programs without proxy support are accepted, in addition to those
 /// that the policy names.
@@ -30,11 +33,20 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 const MAX_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
-#[derive(Default)]
 pub(crate) struct Networks {
+    deps: NetworkDeps,
     state: Mutex<State>,
     /// Lock held while a network is made, so that a session gets only one.
     making: Mutex<()>,
+}
+
+/// Parts of the runtime that the networks work with.
+pub(crate) struct NetworkDeps {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) threads: Threads,
+    /// Folders for the changes of commands, some of which are mounted in cells that wait.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
 }
 
 #[derive(Default)]
@@ -44,14 +56,18 @@ struct State {
     first: Option<Arc<Spawner>>,
     /// Spawner whose network belongs to no session yet.
     spare: Option<Arc<Spawner>>,
-    /// True if a spare spawner is being made, or if none will be made.
+    /// True if a spare spawner is being made.
     is_making_spare: bool,
+    /// True if a task will check for networks to release.
+    is_resting: bool,
+    /// True after the end of the runtime: no network is made any more.
+    is_closed: bool,
     /// Number of uses by all sessions.
     uses: u64,
     /// Ceilings of each bounded owner for which the session has a network.
     ceilings: HashMap<String, Vec<Ceiling>>,
     /// Carrier of the connections, from the first way out on.
-    carrier: Option<Carrier>,
+    carrier: Option<(Carrier, Timestamp)>,
 }
 
 /// Resources for the commands of a session.
@@ -64,12 +80,15 @@ struct OfSession {
     given: Arc<SessionPlaceholders>,
     /// Number and time of its last use.
     used: (u64, Instant),
+    /// Owner of the network, and the time at which the owner first used one.
+    owner: Owner,
+    since: Timestamp,
 }
 
 impl OfSession {
-    fn new() -> Self {
+    fn new(owner: Owner, since: Timestamp, now: Instant) -> Self {
         let (in_use, given) = (InUse::default(), Arc::default());
-        Self { in_use, network: None, way_out: None, given, used: (0, Instant::now()) }
+        Self { in_use, network: None, way_out: None, given, used: (0, now), owner, since }
     }
 }
 
@@ -87,32 +106,33 @@ enum Shared {
 }
 
 impl Shared {
-    fn put_into(self, cell: &mut CellSpec) {
+    fn put_into(self, host: &mut CellHost) {
         match self {
             Self::WithCells(spawner) => {
-                cell.spawner = Some(spawner);
-                cell.network = None;
+                host.spawner = Some(spawner);
+                host.network = None;
             }
-            Self::Alone(network) => cell.network = Some(network),
+            Self::Alone(network) => host.network = Some(network),
         }
     }
 }
 
 impl Networks {
     /// Starts with a spawner whose network belongs to no session yet.
-    pub(crate) fn new(first: Option<Arc<Spawner>>) -> Arc<Self> {
+    pub(crate) fn new(first: Option<Arc<Spawner>>, deps: NetworkDeps) -> Arc<Self> {
         let state = State { spare: first.clone(), first, ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), making: Mutex::default() })
+        Arc::new(Self { deps, state: Mutex::new(state), making: Mutex::default() })
     }
 
     /// Registers a use of a session's network. A session without a network gets the spare one, if
     /// there is one.
-    pub(crate) fn enter(&self, owner: &str) -> InUse {
+    pub(crate) fn enter(&self, name: &str, owner: Owner) -> InUse {
+        let (since, now) = (self.deps.clock.now(), self.deps.timer.now());
         let mut state = self.state();
         state.uses += 1;
         let State { sessions, spare, uses, .. } = &mut *state;
-        let session = sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
-        session.used = (*uses, Instant::now());
+        let session = sessions.entry(name.to_owned()).or_insert_with(|| OfSession::new(owner, since, now));
+        session.used = (*uses, now);
         session.network = session.network.take().or_else(|| spare.take().map(Shared::WithCells));
         session.in_use.clone()
     }
@@ -129,22 +149,27 @@ impl Networks {
     ///
     /// # Errors
     /// Fails if this machine refuses a network.
-    pub(crate) fn settle(self: &Arc<Self>, owner: &str, cell: &mut CellSpec) -> Result<(), SandboxError> {
-        let shared = self.of(owner, cell.spawner.is_some())?;
-        shared.put_into(cell);
+    pub(crate) fn settle(self: &Arc<Self>, owner: &str, host: &mut CellHost) -> Result<(), SandboxError> {
+        let shared = self.of(owner, &host.isolation, host.spawner.is_some())?;
+        shared.put_into(host);
         Ok(())
     }
 
-    fn of(self: &Arc<Self>, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+    fn of(
+        self: &Arc<Self>,
+        owner: &str,
+        isolation: &Isolation,
+        with_cells: bool,
+    ) -> Result<Shared, SandboxError> {
         let known = || self.state().sessions.get(owner).and_then(|session| session.network.clone());
         let shared = match known() {
             Some(shared) => shared,
             None => {
-                let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                let _alone = self.making.lock();
                 // Another command of the session may have been first.
                 match known() {
                     Some(shared) => shared,
-                    None => self.make(owner, with_cells)?,
+                    None => self.make(owner, isolation, with_cells)?,
                 }
             }
         };
@@ -152,16 +177,17 @@ impl Networks {
         Ok(shared)
     }
 
-    fn make(&self, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+    fn make(&self, owner: &str, isolation: &Isolation, with_cells: bool) -> Result<Shared, SandboxError> {
         let first = self.state().first.clone().filter(|_| with_cells);
         let another = first.and_then(|first| first.another().ok());
         let made = match another {
             Some(spawner) => Shared::WithCells(Arc::new(spawner)),
-            None => Shared::Alone(SessionNetwork::make()?),
+            None => Shared::Alone(isolation.make_network()?),
         };
-        let mut state = self.state();
-        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
-        session.network = Some(made.clone());
+        // If the owner has ended meanwhile, the network ends with this command.
+        if let Some(session) = self.state().sessions.get_mut(owner) {
+            session.network = Some(made.clone());
+        }
         Ok(made)
     }
 
@@ -170,22 +196,24 @@ impl Networks {
     fn make_spare(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(first) = state.first.clone() else { return };
-        if state.spare.is_some()
-            || state.sessions.len() < 2
-            || std::mem::replace(&mut state.is_making_spare, true)
-        {
+        if state.spare.is_some() || state.sessions.len() < 2 || state.is_closed || state.is_making_spare {
             return;
         }
+        state.is_making_spare = true;
         drop(state);
         let networks: Weak<Self> = Arc::downgrade(self);
-        std::thread::spawn(move || {
+        let started = self.deps.threads.start("spare-network", Owner::Runtime, move |stop| {
             let made = first.another().ok().map(Arc::new);
             let Some(networks) = networks.upgrade() else { return };
             let mut state = networks.state();
             // If it failed, the next session tries again.
             state.is_making_spare = false;
-            state.spare = made;
+            state.spare = made.filter(|_| stop.requested().is_none());
         });
+        if started.is_err() {
+            // The next session makes its network itself.
+            self.state().is_making_spare = false;
+        }
     }
 
     /// Returns the owner of the network for callers under this ceiling on behalf of `owner`.
@@ -209,43 +237,46 @@ impl Networks {
     pub(crate) fn settle_with_way_out(
         self: &Arc<Self>,
         owner: &str,
-        cell: &mut CellSpec,
+        (cell, host): (&mut CellSpec, &mut CellHost),
         around: &GateDeps,
     ) -> Result<(), String> {
         let because = |why: String| format!("no host can be reached from this command: {why}");
-        if let Err(error) = self.settle(owner, cell) {
-            cell.spawner = None;
+        if let Err(error) = self.settle(owner, host) {
+            host.spawner = None;
             return Err(because(error.to_string()));
         }
-        let way_out = self.way_out(owner, cell, around).map_err(because)?;
-        cell.has_doors = true;
+        let way_out = self.way_out(owner, host, around).map_err(because)?;
+        host.has_egress = true;
         for (name, value) in egress::variables(sandbox::PROXY_PORT) {
             cell.environment.insert(OsString::from(name), OsString::from(value));
         }
         way_out.hand_out(cell)
     }
 
-    fn way_out(&self, owner: &str, cell: &CellSpec, around: &GateDeps) -> Result<Arc<WayOut>, String> {
+    fn way_out(&self, owner: &str, host: &CellHost, around: &GateDeps) -> Result<Arc<WayOut>, String> {
         let known = || Some(self.state().sessions.get(owner)?.way_out.as_ref()?.0.clone());
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock();
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
-        let listeners = open(cell, around)?;
+        let listeners = open(host, around)?;
         let mut state = self.state();
-        let carrier = match state.carrier.take() {
-            Some(carrier) => carrier,
-            None => Carrier::start().map_err(|error| error.to_string())?,
+        let State { sessions, carrier, .. } = &mut *state;
+        let session = sessions.get_mut(owner).ok_or("the session of this command has ended")?;
+        let (carrier, _) = match carrier {
+            Some(started) => started,
+            None => {
+                let started = Carrier::start().map_err(|error| error.to_string())?;
+                carrier.insert((started, self.deps.clock.now()))
+            }
         };
-        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
         let way_out = Arc::new(WayOut::of(around.clone(), owner, session.given.clone()));
-        let serving = carrier.serve(listeners, way_out.clone());
-        let served = serving.map(|serving| session.way_out = Some((way_out.clone(), serving)));
-        state.carrier = Some(carrier);
-        served.map(|()| way_out).map_err(|error| error.to_string())
+        let serving = carrier.serve(listeners, way_out.clone()).map_err(|error| error.to_string())?;
+        session.way_out = Some((way_out.clone(), serving));
+        Ok(way_out)
     }
 
     /// Returns the refusals of a session's commands since the last call of this method.
@@ -255,29 +286,8 @@ impl Networks {
         way_out.map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
     }
 
-    /// Removes all networks of a session that has ended.
-    pub(crate) fn forget(&self, owner: &str) -> ReleasedParts {
-        let mut state = self.state();
-        let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
-        let owners = (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]);
-        let released = owners.filter_map(|owner| state.sessions.remove(&owner)).collect();
-        ReleasedParts { released, more: false }
-    }
-
-    /// Closes all ways out, after every session has ended.
-    pub(crate) fn close(&self) {
-        let mut state = self.state();
-        state.is_making_spare = true;
-        let ways_out: Vec<_> =
-            state.sessions.values_mut().filter_map(|session| session.way_out.take()).collect();
-        drop(state);
-        for (way_out, _) in &ways_out {
-            way_out.close();
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -285,26 +295,15 @@ fn under(owner: &str, ceiling: usize) -> String {
     format!("{owner} under {ceiling}")
 }
 
-impl Drop for Networks {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-/// Opens the doors of the cell's network.
-fn open(cell: &CellSpec, around: &GateDeps) -> Result<Listeners, String> {
+/// Opens the listeners of egress in the network of the cells.
+fn open(host: &CellHost, around: &GateDeps) -> Result<Listeners, String> {
     let mut ports = around.policy.named_ports();
-    // The proxy has a door of its own, and so have name queries.
+    // The proxy has a listener of its own, and so have name queries.
     ports.retain(|port| *port != sandbox::PROXY_PORT);
     ports.extend(USUAL_PORTS);
     ports.sort_unstable();
     ports.dedup();
-    let opened = match (&cell.network, &cell.spawner) {
-        (Some(network), _) => network.open_doors(&ports).map(Some),
-        (None, Some(spawner)) => spawner.open_doors(&ports),
-        (None, None) => Ok(None),
-    };
-    let opened = opened.map_err(|error| error.to_string())?;
+    let opened = host.open_listeners(&ports).map_err(|error| error.to_string())?;
     let EgressListeners { proxy, everywhere, names } =
         opened.ok_or_else(|| "the commands of this session have no shared network".to_owned())?;
     Ok(Listeners { proxy, everywhere, names })

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use policy::{Policy, hosts_fetched};
-use tool::{Context, Effect};
+use tool::Effect;
 
 use crate::Engine;
 use crate::call::Call;
@@ -29,8 +29,7 @@ const ONLY_READS: &str = "no network here: a command that passes as read-only ha
 impl Engine {
     /// Returns messages about the hosts that the commands of a call did not reach because no list
     /// names them.
-    pub(crate) fn told_by_network(&self, call: &Call, context: &Context) -> Vec<String> {
-        let missed = context.take_missed_hosts();
+    pub(crate) fn told_by_network(&self, call: &Call, missed: Option<Vec<String>>) -> Vec<String> {
         let line = call.effects.iter().find_map(|part| match &part.effect {
             Effect::Run { command, .. } => Some(command),
             _ => None,

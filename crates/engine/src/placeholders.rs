@@ -7,11 +7,12 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use egress::{Authority, Position, Trust};
 use fetch::address::Host;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use policy::Policy;
 use tempfile::NamedTempFile;
 use vault::{Entry, RequestPart, SecretBytes, Vault, VaultError};
@@ -175,7 +176,7 @@ impl Placeholders {
 
 impl SessionPlaceholders {
     fn names(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

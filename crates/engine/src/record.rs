@@ -1,14 +1,14 @@
 //! Audit rows of calls. Every argument is redacted before it gets here.
 
-use serde::Serialize;
 use serde_json::{Value, json};
-use store::{AuditRow, Kind};
+use store_api::{AuditRow, Kind};
 use tool::{EffectState, Outcome};
 
 use jiff::Timestamp;
 
 use crate::Engine;
 use crate::call::Call;
+use crate::digest::digest;
 use crate::redact::Redactor;
 
 /// Maximum number of characters of one argument in the audit. A longer argument is cut; the digest
@@ -64,6 +64,9 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if let Some(user) = &call.user {
         plan["user"] = json!(redactor.text(user).unwrap_or_else(|| user.to_string()));
     }
+    if let Some(parent) = &call.parent {
+        plan["parent"] = json!(parent.0);
+    }
     // Set in the row that records how a call ended.
     if let Some(code) = call.exit_code {
         plan["exit_code"] = json!(code);
@@ -72,15 +75,11 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if text.len() <= PLAN_BYTES {
         return text;
     }
-    json!({ "effects": call.effects.len(), "left_out_bytes": text.len() }).to_string()
-}
-
-/// Returns the BLAKE3 hash of a value's JSON, in hexadecimal.
-pub(crate) fn digest(value: &impl Serialize) -> String {
-    let mut hasher = blake3::Hasher::new();
-    // Writing to the hasher never fails, and no value here has a map with keys that are not strings.
-    let _ = serde_json::to_writer(&mut hasher, value);
-    hasher.finalize().to_hex().to_string()
+    let mut short = json!({ "effects": call.effects.len(), "left_out_bytes": text.len() });
+    if let Some(parent) = plan.get_mut("parent") {
+        short["parent"] = parent.take();
+    }
+    short.to_string()
 }
 
 /// Returns a copy with redacted secrets and with every long text cut, however large the value is.

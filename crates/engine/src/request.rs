@@ -1,12 +1,13 @@
-//! Calls in the form in which doors submit them.
+//! Calls in the form in which doors submit them, and the principals that make them.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use policy::Ceiling;
 use serde_json::Value;
-use tool::{Progress, SessionId, Stop};
+use tool::{CallId, NoProgress, Progress, SessionId, Stop};
 
-use crate::{Asker, Origin};
+use crate::{Allowance, Asker, Budget, Origin};
 
 /// Call in the form in which a door submits it.
 pub struct CallRequest {
@@ -14,8 +15,8 @@ pub struct CallRequest {
     pub tool: String,
     /// Arguments: a JSON object.
     pub arguments: Value,
-    /// Caller.
-    pub caller: Caller,
+    /// Principal that makes the call.
+    pub principal: Principal,
     /// Signal that ends the call early. A door requests [`tool::StopReason::Cancelled`] when its
     /// client cancels or disconnects.
     pub stop: Stop,
@@ -28,33 +29,81 @@ pub struct CallRequest {
     pub origin: Origin,
 }
 
-/// Caller, and the person who can be asked.
+impl CallRequest {
+    /// Creates a call that reports no progress, takes no cached answer and belongs to no trace.
+    pub fn new(principal: Principal, tool: impl Into<String>, arguments: Value) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments,
+            principal,
+            stop: Stop::default(),
+            progress: Arc::new(NoProgress),
+            cache: false,
+            origin: Origin::default(),
+        }
+    }
+}
+
+/// The one who makes a call, what it may do and spend, and who can be asked for it.
 #[derive(Clone)]
-pub struct Caller {
+pub struct Principal {
+    /// Door through which its calls arrive.
+    pub door: Door,
     /// Session: a connection, or one run of the command line.
     pub session: SessionId,
     /// Holder of the session: the credential that it was opened with. Processes that outlive the
     /// session belong to the holder. `None` if nothing outlives a session, because the program ends
     /// with it.
     pub holder: Option<SessionId>,
-    /// Door through which the call arrived.
-    pub door: Door,
+    /// Call on behalf of which this principal acts, if it acts on behalf of one.
+    pub parent: Option<CallId>,
     /// Dialect of the caller: names and shapes of tools.
     pub dialect: &'static str,
     /// Receiver of the question if the decision is `check`.
     pub asker: Arc<dyn Asker>,
-    /// Ceiling of the caller's permissions; [`Ceiling::default`] for a caller that acts for itself.
-    pub ceiling: Ceiling,
+    // INVARIANT: a ceiling is only ever met with another one, and a budget is only ever taken out
+    // of that of the parent. So neither can be assigned.
+    ceiling: Ceiling,
+    budget: Budget,
 }
 
-impl Caller {
-    /// Returns a caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin.
-    /// Its permissions are those that both ceilings allow, so never more than this caller's. The
-    /// new caller has its own session, whose background commands and approvals belong to no other
-    /// caller. Nothing outlives this session.
+impl Principal {
+    /// Creates a principal that acts for itself, with no ceiling and no budget.
+    pub fn new(door: Door, session: SessionId, dialect: &'static str, asker: Arc<dyn Asker>) -> Self {
+        let (ceiling, budget) = (Ceiling::default(), Budget::default());
+        Self { door, session, holder: None, parent: None, dialect, asker, ceiling, budget }
+    }
+
+    /// Returns a principal that acts on behalf of this one: a scheduled task, a sub-agent, a
+    /// plugin. Its permissions are those that both ceilings allow, so never more than this one's,
+    /// and it spends this one's budget. The new principal has its own session, whose background
+    /// commands and approvals belong to nobody else. Nothing outlives this session.
     #[must_use]
-    pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Caller {
-        Caller { session, holder: None, ceiling: self.ceiling.meet(wanted), ..self.clone() }
+    pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Self {
+        Self { session, holder: None, ..self.clone().within(wanted) }
+    }
+
+    /// Limits what the principal may do, in addition to its ceiling.
+    #[must_use]
+    pub fn within(self, ceiling: &Ceiling) -> Self {
+        Self { ceiling: self.ceiling.meet(ceiling), ..self }
+    }
+
+    /// Limits what the principal may spend: the budget is taken out of the present one. `whose`
+    /// names the principal in messages.
+    #[must_use]
+    pub fn spending(self, whose: &str, wanted: Allowance, now: Timestamp) -> Self {
+        Self { budget: self.budget.take(whose, wanted, now), ..self }
+    }
+
+    /// Returns the upper limit on what the principal may do.
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.ceiling
+    }
+
+    /// Returns what the principal may spend.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 }
 
@@ -71,6 +120,15 @@ pub enum Door {
     Csp,
     /// The Rust library.
     Library,
+    /// No door: a part of Handfast makes the call.
+    Internal(Internal),
+}
+
+/// Parts of Handfast that make calls themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Internal {
+    /// The watcher that keeps the knowledge index current.
+    KnowledgeWatcher,
 }
 
 impl Door {
@@ -87,6 +145,7 @@ impl Door {
             Door::Http => "http",
             Door::Csp => "csp",
             Door::Library => "library",
+            Door::Internal(Internal::KnowledgeWatcher) => "knowledge-watcher",
         }
     }
 }

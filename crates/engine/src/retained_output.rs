@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use store::{Output, Store, StoreError};
+use store_api::{Output, Store, StoreError};
 use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
 use crate::bounded_output::{Original, Reference, ShortenedText};
@@ -15,7 +15,7 @@ use crate::redact::Redactor;
 /// # Errors
 /// Fails with the first text that cannot be stored.
 pub(crate) fn keep(
-    store: &Store,
+    store: &dyn Store,
     redactor: &Redactor,
     call: &CallId,
     session: &SessionId,
@@ -45,7 +45,7 @@ pub(crate) fn keep(
     Ok(kept)
 }
 
-fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::BlobRef, StoreError> {
+fn put_covered(store: &dyn Store, redactor: &Redactor, file: File) -> Result<store_api::BlobRef, StoreError> {
     if redactor.is_empty() {
         return store.blobs().put_file(file);
     }
@@ -53,7 +53,7 @@ fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::
 }
 
 /// Access to the stored outputs, for `output_read`.
-pub(crate) struct StoredOutputs(pub(crate) Arc<Store>);
+pub(crate) struct StoredOutputs(pub(crate) Arc<dyn Store>);
 
 impl Outputs for StoredOutputs {
     fn open(&self, reference: &str) -> Result<File, ToolError> {

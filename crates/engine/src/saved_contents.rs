@@ -1,21 +1,20 @@
 //! The bytes of saved files: storage, retrieval, and the time limit for saving.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents};
-use store::{Blobs, Store};
+use parking_lot::Mutex;
+use store_api::{BlobReader, BlobWriter, Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
 
-use crate::call::Call;
-
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
-    blobs: &'a Blobs,
-    saver: SharedValue<store::BlobWriter<'a>>,
-    reader: SharedValue<store::Reader<'a>>,
+    blobs: &'a dyn Blobs,
+    saver: SharedValue<Box<dyn BlobWriter + 'a>>,
+    reader: SharedValue<Box<dyn BlobReader + 'a>>,
     stop: Option<&'a Stop>,
 }
 
@@ -43,8 +42,8 @@ fn stopped() -> io::Error {
 struct SharedValue<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> SharedValue<T> {
-    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn get(&self, begin: impl FnOnce() -> Result<T, store_api::StoreError>) -> io::Result<Arc<T>> {
+        let mut begun = self.0.lock();
         let begun = match &mut *begun {
             Some(begun) => begun,
             none => none.insert(Arc::new(begin().map_err(io::Error::other)?)),
@@ -54,14 +53,14 @@ impl<T> SharedValue<T> {
 }
 
 impl<'a> SavedContents<'a> {
-    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
+    pub(crate) fn new(store: &'a dyn Store, stop: Option<&'a Stop>) -> Self {
         let (saver, reader) = (SharedValue(Mutex::default()), SharedValue(Mutex::default()));
         Self { blobs: store.blobs(), saver, reader, stop }
     }
 
     /// Ensures that every content is stored before a row refers to it.
-    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
-        let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn finish(&self) -> Result<(), store_api::StoreError> {
+        let saver = self.saver.0.lock();
         saver.as_ref().map_or(Ok(()), |saver| saver.finish())
     }
 }
@@ -79,7 +78,7 @@ impl Contents for SavedContents<'_> {
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
         let reader = self.reader.get(|| self.blobs.reader())?;
         reader.open(&(*content).into()).map_err(|error| match error {
-            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            store_api::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
             error => io::Error::other(error),
         })
     }
@@ -96,17 +95,18 @@ pub(crate) struct SavingTime {
 }
 
 impl SavingTime {
-    pub(crate) fn begin(call: &Call) -> Self {
+    /// Starts the time for a call with this stop and timeout.
+    pub(crate) fn begin(of_call: &Stop, timeout: Duration) -> Self {
         let stop = Stop::default();
         let (by_call, by_time) = (stop.clone(), stop.clone());
         // The changes of a command that was killed at its deadline may be kept, and this time limit
         // applies to them.
-        call.stop.on_request(move |reason| {
+        of_call.on_request(move |reason| {
             if reason == StopReason::Cancelled {
                 by_call.request(reason);
             }
         });
-        let time = call.timeout.max(LEAST_SAVING);
+        let time = timeout.max(LEAST_SAVING);
         let timer = tokio::spawn(async move {
             tokio::time::sleep(time).await;
             by_time.request(StopReason::Deadline);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_call_is_stopped_in_the_midst_of_a_content_however_large_that_is() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = store_sqlite::SqliteStore::open(folder.path()).unwrap();
         let stop = Stop::default();
         let contents = SavedContents::new(&store, Some(&stop));
         // The control: the content is saved before the stop.

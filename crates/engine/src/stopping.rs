@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tool::{Context, Data, PreparedCall, Stop, StopReason, ToolError};
+use tool::{Context, Data, PreparedCall, RunResult, Stop, StopReason};
 
 /// Time for which a caller stays awake for a read. The quickest reads take a third of it. Waking a
 /// thread on an idle processor takes as long again, and up to twice as long in a virtual machine; a
@@ -34,7 +34,7 @@ pub(crate) fn start(
     prepared: PreparedCall,
     context: Arc<Context>,
     in_a_moment: bool,
-) -> JoinHandle<Result<Data, ToolError>> {
+) -> JoinHandle<RunResult<Data>> {
     if prepared.only_waits {
         return tokio::spawn(async move { prepared.run(&context).await });
     }

@@ -4,23 +4,25 @@ mod by_user;
 mod trial;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use checkpoint::{
     Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose,
 };
 use database::Databases;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use policy::Policy;
 use serde::Serialize;
-use store::{Checkpoint, CheckpointState, Store};
+use store_api::{Checkpoint, CheckpointState, Store};
 use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
-use crate::db_checkpoint::{DataUndo, is_of_database};
+use crate::checkpoint_rows::entries;
+use crate::db_change::{DataUndo, is_of_database};
 use crate::difference::{Differences, Direction};
-use crate::direct_checkpoint::{entries, left_out};
+use crate::direct_checkpoint::left_out;
 use crate::saved_contents::SavedContents;
 pub use trial::UndoTrial;
 
@@ -68,7 +70,7 @@ pub struct UndoOutcome {
 /// Parts of the runtime that undoing needs.
 #[derive(Clone)]
 pub(crate) struct Undo {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) place: Place,
     pub(crate) databases: Option<Arc<Databases>>,
@@ -105,7 +107,7 @@ impl Checkpoints for ForCall {
         let only = self.undo.relative(&request.paths)?;
         let all: Vec<Vec<SavedEntry>> =
             chosen.iter().map(|checkpoint| self.undo.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (entries, _) = compose(all, &SavedContents::new(&self.undo.store, None));
+        let (entries, _) = compose(all, &SavedContents::new(self.undo.store.as_ref(), None));
         let wanted = entries.iter().filter(|entry| is_below(&entry.path, &only) && entry.is_telling());
         let files = self.undo.differences()?.of(wanted, Direction::Undoing);
         Ok(files + &self.undo.difference_of_data(&chosen, &only, Direction::Undoing)?)
@@ -124,8 +126,8 @@ impl Checkpoints for ForCall {
         let rows = self.undo.check_data(&data)?;
         let mut laid = self.undo.lay_out(draft, &chosen, request)?;
         laid.paths += rows;
-        *self.data.lock().unwrap_or_else(PoisonError::into_inner) = data;
-        *self.undoes.lock().unwrap_or_else(PoisonError::into_inner) = Some(undoes(&chosen));
+        *self.data.lock() = data;
+        *self.undoes.lock() = Some(undoes(&chosen));
         Ok(laid)
     }
 }
@@ -232,7 +234,7 @@ impl Undo {
 
     fn differences(&self) -> Result<Differences<'_>, ToolError> {
         let workspace = Workspace::open(&self.place.workspace).map_err(failed)?;
-        let contents = SavedContents::new(&self.store, None);
+        let contents = SavedContents::new(self.store.as_ref(), None);
         Ok(Differences { contents, policy: &self.policy, workspace, changed: None })
     }
 
@@ -246,7 +248,7 @@ impl Undo {
         let (only, force) = (self.relative(&request.paths)?, self.relative(&request.force)?);
         let all: Vec<Vec<SavedEntry>> =
             checkpoints.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let contents = SavedContents::new(&self.store, None);
+        let contents = SavedContents::new(self.store.as_ref(), None);
         let (mut entries, disturbed) = compose(all, &contents);
         if let Some(last) = checkpoints.last()
             && entries.iter().any(SavedEntry::lacks_bytes)
@@ -312,11 +314,11 @@ fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
     CheckpointSummary { id, tool, made_at, paths, bytes, undoes }
 }
 
-fn unreadable(error: store::StoreError) -> ToolError {
+fn unreadable(error: store_api::StoreError) -> ToolError {
     ToolError::new(Code::Runtime, format!("the checkpoints cannot be read: {error}")).because(error)
 }
 
-fn unsaved(error: store::StoreError) -> ToolError {
+fn unsaved(error: store_api::StoreError) -> ToolError {
     let message = format!("nothing was undone: the files that it would replace could not be saved: {error}");
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }

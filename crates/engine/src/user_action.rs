@@ -1,7 +1,7 @@
 //! Actions of the user on the command line outside any call, each recorded between two audit rows.
 
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Kind, Store, StoreError};
+use store_api::{AuditRow, Durability, Kind, Store, StoreError};
 use tool::{CallId, Clock, Code};
 
 use crate::Door;
@@ -49,7 +49,7 @@ impl<'a> UserAction<'a> {
 /// Fails with the error of `work`, or if a row cannot be written. If the first row fails, `work`
 /// has not run. If the second row fails, the outcome is not recorded.
 pub fn by_hand<T, E: From<StoreError>>(
-    (store, clock): (&Store, &dyn Clock),
+    (store, clock): (&dyn Store, &dyn Clock),
     what: &str,
     arguments: &Value,
     code: impl FnOnce(&E) -> Code,

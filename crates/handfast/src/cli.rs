@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
+use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::AuditCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
@@ -267,9 +268,6 @@ pub(crate) struct UpArgs {
     /// Let everybody on this machine make calls without a token. Answers to questions still need a token.
     #[arg(long)]
     pub(crate) no_token: bool,
-    /// Offers at /mcp, without a token, only what the official test suite of MCP expects.
-    #[arg(long, hide = true)]
-    pub(crate) conformance: bool,
     /// Maximum time for a client to send a request's head, or the next part of a body. Also applies
     /// to reading the next part of an answer, up to ten seconds.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
@@ -362,113 +360,6 @@ pub(crate) enum PolicyCommand {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ApprovalsCommand {
-    /// Lists questions that wait for an answer, newest first, and temporary permissions.
-    List {
-        /// Include questions that are answered, used or expired.
-        #[arg(long)]
-        all: bool,
-        /// Print JSON: an array of the questions.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Shows all details of one question, and what each answer would cover.
-    Show {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Approves a question.
-    ///
-    /// Changes of a command that are set aside until then reach the workspace.
-    Approve {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
-        /// Scope of the approval: this call; this session; this workspace; every workspace, for a
-        /// pattern.
-        #[arg(long, default_value = "once", value_name = "once|session|project|always")]
-        scope: engine::Scope,
-        /// Pattern to cover as well: the beginning of a command, paths that are written, or a
-        /// folder that is read.
-        #[arg(long)]
-        pattern: Option<String>,
-        /// Lifetime of the approval, for example 30m, 8h or 7d [default: 1h once, 12h session, 30d
-        /// project, 8h always].
-        #[arg(long, value_name = "TIME", value_parser = time)]
-        ttl: Option<std::time::Duration>,
-        /// Show only what the approval would cover.
-        #[arg(long)]
-        preview: bool,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Denies a question.
-    Deny {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
-        /// Message to the agent.
-        #[arg(long)]
-        message: Option<String>,
-    },
-    /// Lists temporary permissions (leases).
-    Leases {
-        /// Include leases that have ended.
-        #[arg(long)]
-        all: bool,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Revokes a temporary permission (lease).
-    Revoke {
-        /// The lease's id, or the first part of it.
-        #[arg(value_parser = id)]
-        lease: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ChangesCommand {
-    /// Lists changes that are set aside, newest first.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Shows what the changes would do to the workspace in its present state.
-    Show {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Applies the changes to the workspace, all of them or none. Approves what needed an approval;
-    /// what is denied stays denied.
-    Apply {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
-        /// Overwrite what others changed meanwhile.
-        #[arg(long)]
-        force: bool,
-    },
-    /// Removes the changes.
-    Discard {
-        /// The id, or the first part of it.
-        #[arg(value_parser = id)]
-        id: String,
     },
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use ::traces::Exporter;
 use dialects::Dialect;
-use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, Tracer};
+use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SessionLimits, Spawner};
-use store::Store;
+use store_api::Store;
+use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
@@ -36,7 +37,7 @@ use crate::traces::{FAREWELL, exporter};
 /// A runtime, composed for one command of the program.
 pub(crate) struct Composed {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) session: SessionId,
     pub(crate) workspace: PathBuf,
     /// Names of the tools, and the selection that is listed.
@@ -139,9 +140,9 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
             folder.display()
         )));
     }
-    let store = Arc::new(Store::open(&state)?);
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state)?);
     let configuration =
-        Configuration::read(&options, &host_environment, &place, &state, &store, tools, warn)?;
+        Configuration::read(&options, &host_environment, &place, &state, store.as_ref(), tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(host_environment.configuration.as_deref(), &policy)?;
     let vault = match vault {
@@ -182,6 +183,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         catalogue: catalogue(registry.tools(), configuration.toolset.dialect, vault.clone())?,
         registry,
         clock,
+        timer: Arc::new(TokioTimer),
         cell,
         redactor: Redactor::new(secrets),
         vault: Some(vault),
@@ -192,6 +194,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         summarizer,
         user: Some(host_environment.user.clone()),
         services,
+        resources: Vec::new(),
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
@@ -222,7 +225,7 @@ impl Composed {
 }
 
 /// Opens the exec log of the dialect `csp1`, which every door uses to summarize command output.
-fn exec_log(workspace: &Path, store: &Arc<Store>) -> Result<Arc<dyn Summarizer>, Failure> {
+fn exec_log(workspace: &Path, store: &Arc<dyn Store>) -> Result<Arc<dyn Summarizer>, Failure> {
     let log = WorkspaceLog::open(workspace, store.clone()).map_err(|error| {
         let folder = workspace.join("memory/exec-logs");
         Failure::from(format!("cannot use the exec log {}: {error}", folder.display()))
@@ -236,11 +239,11 @@ fn environment_secrets(
     named: &BTreeMap<String, Vec<HostRule>>,
     warn: Warn,
 ) -> (EnvironmentSecrets, Vec<(String, String)>) {
-    let (mut covered, mut entries, mut unset) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut covered, mut entries, mut unset) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (name, hosts) in named {
         let Some(value) = variable(name) else {
             warn(&format!("the variable {name} of `environment_secrets` is not set"));
-            unset.push(name.clone());
+            unset.insert(name.clone(), "not set in the environment of Handfast".to_owned());
             continue;
         };
         match std::str::from_utf8(&value) {
@@ -248,10 +251,16 @@ fn environment_secrets(
                 covered.push((name.clone(), text.to_owned()));
                 entries.push((name.clone(), value, hosts.clone()));
             }
-            _ => warn(&format!(
-                "the variable {name} of `environment_secrets` is not sent: a secret needs at least \
-                 {LEAST_CHARACTERS} characters, because redacting a shorter one would reveal it"
-            )),
+            _ => {
+                warn(&format!(
+                    "the variable {name} of `environment_secrets` is not sent: a secret needs at least \
+                     {LEAST_CHARACTERS} characters, because redacting a shorter one would reveal it"
+                ));
+                unset.insert(
+                    name.clone(),
+                    format!("its value is no text of at least {LEAST_CHARACTERS} characters"),
+                );
+            }
         }
     }
     (EnvironmentSecrets::new(entries).without(unset), covered)

@@ -135,7 +135,7 @@ pub(crate) struct ConfigFile {
     /// Path of the file.
     pub(crate) path: PathBuf,
     /// Hash of exactly the bytes that were parsed, which trust refers to.
-    pub(crate) hash: store::Hash,
+    pub(crate) hash: store_api::Hash,
     /// Settings in the file.
     pub(crate) settings: Settings,
     /// Line numbers of the settings.
@@ -240,7 +240,7 @@ impl ConfigFile {
         })?;
         Ok(Some(Self {
             path: path.to_owned(),
-            hash: store::Hash::of(text.as_bytes()),
+            hash: store_api::Hash::of(text.as_bytes()),
             settings,
             lines: FileLines::of(&text),
             belongs_to_root: belongs_to_root(&metadata),

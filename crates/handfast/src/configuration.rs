@@ -9,7 +9,7 @@ use database::Databases;
 use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use retrieval::embedder::OpenModel;
-use store::Store;
+use store_api::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
 use vault::HostRule;
@@ -55,7 +55,7 @@ impl Files {
         options: &RunOptions,
         host_environment: &HostEnvironment,
         place: &Place,
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<Self, Failure> {
         let read = |path: &Path| {
             ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
@@ -190,7 +190,7 @@ impl Layered {
 }
 
 /// Returns true if the user trusts exactly the bytes that were parsed.
-fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
+fn is_trusted(store: &dyn Store, file: &ConfigFile) -> Result<bool, Failure> {
     let real = file.path.canonicalize()?;
     Ok(store.trust().trusted_hash(&real)? == Some(file.hash))
 }
@@ -278,7 +278,7 @@ impl Configuration {
         let place = place(options, &host_environment, warn)?;
         let state = state_folder(options, &host_environment)?;
         let store = open_store(options, &host_environment)?;
-        Self::read(options, &host_environment, &place, &state, &store, Vec::new(), warn)
+        Self::read(options, &host_environment, &place, &state, store.as_ref(), Vec::new(), warn)
     }
 
     /// Reads the files, and warns about ignored settings.
@@ -287,7 +287,7 @@ impl Configuration {
         host_environment: &HostEnvironment,
         place: &Place,
         state: &Path,
-        store: &Store,
+        store: &dyn Store,
         own: Vec<Arc<dyn AnyTool>>,
         warn: Warn,
     ) -> Result<Self, Failure> {
@@ -400,7 +400,7 @@ fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databa
             return Err(Failure::usage(format!("`databases`: {name} is the name of the default database")));
         }
     }
-    Ok(Arc::new(Databases::new(workspace, &others, &store::spool(state))))
+    Ok(Arc::new(Databases::new(workspace, &others, &store_sqlite::spool(state))))
 }
 
 /// Returns patterns for the files of databases and the folder of the usual one.

@@ -11,7 +11,7 @@ use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
 use knowledge::Index;
 use retrieval::embedder::{OpenModel, OpenedModel};
-use store::Hash;
+use store_api::Hash;
 use tool::Clock as _;
 use tools_knowledge::KnowledgeBase;
 use vault::{RequestPart, Vault};

@@ -16,7 +16,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
-use store::Store;
+use store_api::Store;
 use tool::CallResult;
 
 /// Folders of the log within the workspace, outermost first (the source: `memory/exec-logs/`).
@@ -34,7 +34,7 @@ const LOOK_EACH_BYTES: u64 = MAX_BYTES / 16;
 pub(crate) struct WorkspaceLog {
     folder: OwnedFd,
     owner: (Uid, Gid),
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     written: AtomicUsize,
     /// Number of bytes since the last removal.
     bytes: AtomicU64,
@@ -45,7 +45,7 @@ impl WorkspaceLog {
     ///
     /// # Errors
     /// If the folder cannot be created, or a link or another object is in its place.
-    pub(crate) fn open(workspace: &Path, store: Arc<Store>) -> io::Result<Self> {
+    pub(crate) fn open(workspace: &Path, store: Arc<dyn Store>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut folder = openat(CWD, workspace, flags, Mode::empty())?;
         let of_workspace = fstat(&folder)?;
@@ -185,7 +185,7 @@ mod tests {
             let link = workspace.join(link);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();
             std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
-            let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+            let store = Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
             assert_eq!(
                 WorkspaceLog::open(&workspace, store.clone()).is_err(),
                 expected,
@@ -206,7 +206,7 @@ mod tests {
             std::fs::write(logs.join(format!("{number:05}.log")), "").unwrap();
         }
         std::fs::write(logs.join("00000.txt"), "").unwrap();
-        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let store = Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
         WorkspaceLog::open(folder.path(), store.clone()).unwrap();
         assert_eq!(std::fs::read_dir(&logs).unwrap().count(), MOST + 1);
         assert!(!logs.join("00004.log").exists() && logs.join("00005.log").exists());
@@ -227,7 +227,7 @@ mod tests {
         {
             write(name, size);
         }
-        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let store = Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
         WorkspaceLog::open(folder.path(), store.clone()).unwrap();
         assert_eq!(["1.log", "2.log", "3.log", "4.log"].map(there), [false, true, true, true]);
         write("5.log", MAX_BYTES + 1);

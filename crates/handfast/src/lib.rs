@@ -11,6 +11,8 @@
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
+mod cli_approvals;
+#[cfg(feature = "cli")]
 mod cli_attach;
 #[cfg(feature = "cli")]
 mod cli_audit;
@@ -39,6 +41,8 @@ mod labels;
 #[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
+#[cfg(feature = "cli")]
+mod mounts;
 mod places;
 #[cfg(feature = "cli")]
 mod program;
@@ -68,7 +72,7 @@ pub use engine::{
 pub use policy::{ListEntry, Mode, ProfileSource};
 pub use roots::Roots;
 pub use runtime::{BuildError, Builder, Call, Runtime};
-pub use store::StoreError;
+pub use store_api::StoreError;
 /// The vocabulary of tools.
 #[doc(inline)]
 pub use tool;

@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use engine::Program;
-use store::Store;
+use store_api::Store;
+use store_sqlite::SqliteStore;
 use tool::Place;
 
 use crate::config::USER_FILE;
@@ -118,18 +120,21 @@ pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-pub(crate) fn open_store(options: &RunOptions, host_environment: &HostEnvironment) -> Result<Store, Failure> {
-    let store = Store::open(&state_folder(options, host_environment)?)?;
-    cover_rows(&store);
+pub(crate) fn open_store(
+    options: &RunOptions,
+    host_environment: &HostEnvironment,
+) -> Result<Arc<dyn Store>, Failure> {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state_folder(options, host_environment)?)?);
+    cover_rows(store.as_ref());
     Ok(store)
 }
 
 /// Covers the secrets of this run in the rows that its own commands write.
-pub(crate) fn cover_rows(store: &Store) {
-    store.cover_rows(|text| {
+pub(crate) fn cover_rows(store: &dyn Store) {
+    store.cover_rows(Box::new(|text| {
         let covered = secrets().message(text.as_bytes())?;
         Some(String::from_utf8_lossy(&covered).into_owned())
-    });
+    }));
 }
 
 /// Returns all names of a configuration folder: the given name, the real path, and the real path of

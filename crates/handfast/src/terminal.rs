@@ -4,11 +4,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{Answer, Approval, Asker, Scope};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tool::{BoxFuture, Progress, visible, visible_lines, visible_source};
 
@@ -297,7 +298,7 @@ impl ProgressLine {
 
     fn draw(&self, change: impl FnOnce(&mut String)) {
         let now = Instant::now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         change(&mut state.said);
         let early = now.duration_since(self.started) < TIMEOUT;
         let soon = state.drawn.is_some_and(|last| now.duration_since(last) < PACE);
@@ -320,7 +321,7 @@ impl ProgressLine {
 
     /// Removes the line.
     pub(crate) fn clear(&self) {
-        if self.state.lock().unwrap_or_else(PoisonError::into_inner).drawn.take().is_some() {
+        if self.state.lock().drawn.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

@@ -191,7 +191,7 @@ fn options(collector: Option<(Collector, bool)>, variables: &Variables, warn: Wa
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -209,9 +209,8 @@ mod tests {
         let variables =
             Variables(variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect());
         let told: Mutex<Vec<String>> = Mutex::default();
-        let options =
-            options(collector, &variables, &|warning: &str| told.lock().unwrap().push(warning.to_owned()));
-        (options, told.into_inner().unwrap())
+        let options = options(collector, &variables, &|warning: &str| told.lock().push(warning.to_owned()));
+        (options, told.into_inner())
     }
 
     fn file(endpoint: &str) -> Collector {

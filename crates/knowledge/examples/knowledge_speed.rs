@@ -27,7 +27,7 @@ const QUERIES: usize = 40;
 const TARGETS: [(&str, Duration); 3] = [
     ("10,000 sections found by their words", Duration::from_secs(5)),
     ("10,000 files looked at, none changed", Duration::from_millis(300)),
-    ("a search of 100,000 sections, without the question's vector", Duration::from_millis(6)),
+    ("a search of 100,000 sections, without the question's vector", Duration::from_millis(15)),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,348 +1,112 @@
-//! Ranking of chunks by words: Okapi BM25, as FTS5 computes it.
+//! Ranking of chunks by words: the BM25 of FTS5, term by term.
 //!
-//! FTS5's own ranking looks up the length of every chunk that contains any of the words, which
-//! takes most of its time. This module reads the postings of each word directly and scores every
-//! chunk as if it had average length. Then it looks up the lengths of the best chunks only. The
-//! words of a query pass through the same tokenizer as those of the chunks, with the help of an
-//! in-memory table. The weight of a term is that of `search`, which is never negative, unlike
-//! FTS5's.
+//! The ranking needs the evidence of each term alone, and FTS5's own weight of a term may be zero.
+//! So each term is searched alone, and FTS5's weight is replaced by that of `retrieval`, which is
+//! never negative.
 
-use std::ops::Range;
+use std::collections::HashMap;
 
 use retrieval::{Evidence, Term, Weights};
-use rusqlite::{Connection, OptionalExtension, params};
-
-use crate::find::CANDIDATES;
-
-/// BM25 parameters, equal to FTS5's: saturation of the term frequency, and influence of the text length.
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+use rusqlite::{Connection, Params};
 
 /// Number of chunks up to which every word counts. In a larger base, a word counts if at most one
 /// chunk in `SHARE_THAT_TELLS` contains it.
 const SMALL_BASE: u64 = 10_000;
 const SHARE_THAT_TELLS: u64 = 4;
 
-/// Factor between the chunks that are scored by their length and those that are wanted.
-const MARGIN: usize = 8;
-
-/// Temporary tables through which [`RankedChunks`] reads, in the memory of one connection.
-pub(crate) const TABLES: &str = "
-PRAGMA temp_store = MEMORY;
-CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, instance);
-CREATE VIRTUAL TABLE temp.question USING fts5(word, tokenize = 'porter unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE temp.stems USING fts5vocab(temp, question, instance);
-";
-
-/// Chunks in order of their rank.
+/// Chunks that contain a term of the query.
 pub(crate) struct RankedChunks {
-    /// Best chunks first.
-    pub(crate) found: Vec<(i64, Evidence)>,
-    /// True if there are no further chunks.
-    pub(crate) is_all: bool,
+    /// Chunks in order of their rank, the best first.
+    pub(crate) order: Vec<i64>,
     /// Weights of the query's terms.
     pub(crate) weights: Weights,
-    wanted: usize,
-    totals: Totals,
-    /// Postings in order of their chunks.
-    postings: Vec<Posting>,
-    /// Evidence of each chunk at average length, with the range of its postings; the strongest first.
-    rough: Vec<(Evidence, Range<usize>)>,
-}
-
-/// Occurrences of one term in one chunk.
-#[derive(Debug, Clone, Copy)]
-struct Posting {
-    chunk: i64,
-    /// Index of the term in the query.
-    term: usize,
-    /// Number of occurrences.
-    times: f64,
-}
-
-/// Number of chunks, and their average length in words.
-struct Totals {
-    chunks: u64,
-    average: f64,
+    evidence: HashMap<i64, Evidence>,
 }
 
 impl RankedChunks {
-    /// Finds the best chunks for these terms. Must run within a transaction.
+    /// Ranks the chunks for these terms. Must run within a transaction.
     pub(crate) fn new(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Self> {
-        let totals = Totals::of(connection)?;
-        let most = if totals.chunks <= SMALL_BASE { u64::MAX } else { totals.chunks / SHARE_THAT_TELLS };
-        let (mut postings, mut held) = postings(connection, terms, most)?;
-        if postings.is_empty() {
+        let chunks = count(connection, "SELECT count(*) FROM chunks", [])?;
+        let with_term = "SELECT count(*) FROM words WHERE words MATCH ?";
+        let counts = terms.iter().map(|term| count(connection, with_term, [term.quoted()]));
+        let counts = counts.collect::<rusqlite::Result<Vec<u64>>>()?;
+        let mut most = if chunks <= SMALL_BASE { chunks } else { chunks / SHARE_THAT_TELLS };
+        if !counts.iter().any(|count| (1..=most).contains(count)) {
             // All words are frequent, so count them nevertheless.
-            (postings, held) = self::postings(connection, terms, u64::MAX)?;
+            most = chunks;
         }
-        let held: Vec<(Term, Option<u64>)> = terms.iter().cloned().zip(held).collect();
-        let weights = Weights::new(totals.chunks, &held);
-        // The postings of each term are already sorted, which makes this sort fast.
-        postings.sort_by_key(|posting| posting.chunk);
-        let mut rough = Vec::new();
-        let mut from = 0;
-        for same in postings.chunk_by(|one, other| one.chunk == other.chunk) {
-            let range = from..from + same.len();
-            from = range.end;
-            rough.push((evidence(&weights, same, 1.0), range));
+        let telling = |count: u64| (count <= most).then_some(count);
+        let held: Vec<(Term, Option<u64>)> =
+            terms.iter().cloned().zip(counts.into_iter().map(telling)).collect();
+        let weights = Weights::new(chunks, &held);
+        let mut evidence: HashMap<i64, Evidence> = HashMap::new();
+        let mut ranks =
+            connection.prepare_cached("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?")?;
+        for (number, (term, held)) in held.iter().enumerate() {
+            let Some(held) = held else { continue };
+            // FTS5's weight of the term, as `bm25()` computes it.
+            let (with, without) = (as_float(*held), as_float(chunks.saturating_sub(*held)));
+            let weight = ((without + 0.5) / (with + 0.5)).ln().max(1e-6);
+            let mut rows = ranks.query([term.quoted()])?;
+            while let Some(row) = rows.next()? {
+                let rank: f64 = row.get(1)?;
+                weights.add(evidence.entry(row.get(0)?).or_default(), number, -rank / weight);
+            }
         }
-        rough.sort_by(|one, other| other.0.compare(&one.0).then(one.1.start.cmp(&other.1.start)));
-        let wanted = CANDIDATES;
-        let mut ranked = Self { found: Vec::new(), is_all: true, weights, wanted, totals, postings, rough };
-        ranked.look(connection)?;
-        Ok(ranked)
-    }
-
-    /// Finds more chunks.
-    pub(crate) fn more(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.wanted *= 8;
-        self.look(connection)
+        let mut order: Vec<(i64, Evidence)> = evidence.iter().map(|(id, found)| (*id, *found)).collect();
+        order.sort_unstable_by(|one, other| other.1.compare(&one.1).then(one.0.cmp(&other.0)));
+        Ok(Self { order: order.into_iter().map(|(id, _)| id).collect(), weights, evidence })
     }
 
     /// Returns the evidence of the words in any chunk.
-    pub(crate) fn evidence(&self, connection: &Connection, chunk: i64) -> rusqlite::Result<Evidence> {
-        let from = self.postings.partition_point(|posting| posting.chunk < chunk);
-        let behind = self.postings.get(from..).unwrap_or_default();
-        let same = behind.chunk_by(|one, other| one.chunk == other.chunk).next().unwrap_or_default();
-        if same.first().is_none_or(|posting| posting.chunk != chunk) {
-            return Ok(Evidence::default());
-        }
-        let length = self.totals.length(connection, chunk)?;
-        Ok(length.map(|length| evidence(&self.weights, same, length)).unwrap_or_default())
-    }
-
-    /// Scores the best chunks by their real length.
-    fn look(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let mut weighed: Vec<(Evidence, i64)> = Vec::new();
-        for (_, range) in self.rough.iter().take(self.wanted.saturating_mul(MARGIN)) {
-            let postings = &self.postings[range.clone()];
-            let chunk = postings[0].chunk;
-            if let Some(length) = self.totals.length(connection, chunk)? {
-                weighed.push((evidence(&self.weights, postings, length), chunk));
-            }
-        }
-        weighed.sort_by(|one, other| other.0.compare(&one.0).then(one.1.cmp(&other.1)));
-        self.is_all = self.rough.len() <= self.wanted;
-        weighed.truncate(self.wanted);
-        self.found = weighed.into_iter().map(|(evidence, chunk)| (chunk, evidence)).collect();
-        Ok(())
+    pub(crate) fn evidence(&self, chunk: i64) -> Evidence {
+        self.evidence.get(&chunk).copied().unwrap_or_default()
     }
 }
 
-impl Totals {
-    /// Reads FTS5's totals of the table: number of rows, and words per column.
-    fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached("SELECT block FROM words_data WHERE id = 1")?.query_row([], |row| {
-            let mut numbers = numbers(row.get_ref(0)?.as_blob()?);
-            let chunks = numbers.next().unwrap_or_default();
-            let average = as_float(numbers.sum()) / as_float(chunks.max(1));
-            Ok(Self { chunks, average: average.max(1.0) })
-        })
-    }
-
-    /// Returns the length of a chunk relative to the average; `None` if the chunk no longer exists.
-    fn length(&self, connection: &Connection, chunk: i64) -> rusqlite::Result<Option<f64>> {
-        let mut size = connection.prepare_cached("SELECT sz FROM words_docsize WHERE id = ?")?;
-        let words =
-            size.query_row([chunk], |row| Ok(numbers(row.get_ref(0)?.as_blob()?).sum::<u64>())).optional()?;
-        Ok(words.map(|words| as_float(words) / self.average))
-    }
+fn count(connection: &Connection, sql: &str, of: impl Params) -> rusqlite::Result<u64> {
+    connection.prepare_cached(sql)?.query_row(of, |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
-/// Computes the evidence of the terms in a chunk. `length` is relative to the average.
-fn evidence(weights: &Weights, postings: &[Posting], length: f64) -> Evidence {
-    let damping = K1 * (1.0 - B + B * length);
-    let mut evidence = Evidence::default();
-    for Posting { term, times, .. } in postings {
-        weights.add(&mut evidence, *term, times * (K1 + 1.0) / (times + damping));
-    }
-    evidence
-}
-
-/// Returns the postings of each term, and the number of chunks that contain it. Terms in more than
-/// `most` chunks are omitted.
-fn postings(
-    connection: &Connection,
-    terms: &[Term],
-    most: u64,
-) -> rusqlite::Result<(Vec<Posting>, Vec<Option<u64>>)> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut of_word = connection.prepare_cached("SELECT doc FROM temp.postings WHERE term = ?")?;
-    let mut of_row = connection.prepare_cached("SELECT rowid FROM words WHERE words MATCH ?")?;
-    let mut postings: Vec<Posting> = Vec::new();
-    let mut held_by = Vec::with_capacity(terms.len());
-    for (number, stem) in stems(connection, terms)?.iter().enumerate() {
-        let from = postings.len();
-        let mut rows = match stem {
-            Some(stem) => of_word.query([stem])?,
-            None => of_row.query([terms[number].quoted()])?,
-        };
-        while let Some(row) = rows.next()? {
-            let chunk: i64 = row.get(0)?;
-            match postings[from..].last_mut() {
-                Some(last) if last.chunk == chunk => last.times += 1.0,
-                _ => postings.push(Posting { chunk, term: number, times: 1.0 }),
-            }
-            if postings.len() - from > most {
-                break;
-            }
-        }
-        let held = postings.len() - from;
-        if held > most {
-            postings.truncate(from);
-        }
-        held_by.push((held <= most).then_some(held as u64));
-    }
-    Ok((postings, held_by))
-}
-
-/// Returns the index's form of each term; `None` for a term that the index splits into several words.
-fn stems(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Vec<Option<String>>> {
-    let mut insert = connection.prepare_cached("INSERT INTO temp.question (rowid, word) VALUES (?, ?)")?;
-    connection.prepare_cached("DELETE FROM temp.question")?.execute([])?;
-    for (number, term) in (0_i64..).zip(terms) {
-        insert.execute(params![number, term.quoted()])?;
-    }
-    let mut found = vec![Vec::new(); terms.len()];
-    let mut statement = connection.prepare_cached("SELECT doc, term FROM temp.stems")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let of: Option<&mut Vec<String>> =
-            usize::try_from(row.get::<_, i64>(0)?).ok().and_then(|number| found.get_mut(number));
-        if let Some(of) = of {
-            of.push(row.get(1)?);
-        }
-    }
-    let only = |mut stems: Vec<String>| if stems.len() == 1 { stems.pop() } else { None };
-    Ok(found.into_iter().map(only).collect())
-}
-
-/// Decodes FTS5's sequence of integers: seven bits per byte, the highest first, and eight bits in a
-/// ninth byte.
-fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let mut number = 0;
-        for place in 0..9 {
-            let (byte, behind) = rest.split_first()?;
-            rest = behind;
-            if place == 8 {
-                return Some(number << 8 | u64::from(*byte));
-            }
-            number = number << 7 | u64::from(byte & 0x7f);
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a count of words")]
+#[expect(clippy::cast_precision_loss, reason = "a count of chunks")]
 fn as_float(count: u64) -> f64 {
     count as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use retrieval::terms;
 
     use super::*;
 
-    /// Returns one of many words that do not look like code.
-    fn word(number: u64) -> String {
-        let letters =
-            format!("{number:03}").bytes().map(|digit| char::from(digit - b'0' + b'b')).collect::<String>();
-        format!("{letters}wing")
-    }
-
-    /// Builds a table of texts with varied lengths and word frequencies, with every seventh text removed.
-    fn base(texts: i64) -> Connection {
+    fn base(texts: &[&str]) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(include_str!("schema.sql")).unwrap();
-        connection.execute_batch(TABLES).unwrap();
-        let mut seed = 1_u64;
-        let mut next = |most: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % most
-        };
-        for id in 1..=texts {
-            let words: Vec<String> = (0..5 + next(60))
-                .map(|_| {
-                    let most = 1 + next(200);
-                    word(next(most)) + "s"
-                })
-                .collect();
+        connection.execute_batch("INSERT INTO files VALUES (1, x'', 1, 0, 0, 0, x'', NULL)").unwrap();
+        for text in texts {
             connection
-                .execute(
-                    "INSERT INTO words (rowid, path, section, body) VALUES (?, ?, ?, ?)",
-                    params![id, format!("{}.md", word(next(9))), word(next(9)), words.join(" ")],
-                )
+                .execute_batch(&format!(
+                    "INSERT INTO chunks (file, section, first_line, last_line, text, heading, hash)
+                     VALUES (1, '', 1, 1, '', 0, x'');
+                     INSERT INTO words (rowid, path, section, body) VALUES (last_insert_rowid(), '', '', '{text}');"
+                ))
                 .unwrap();
         }
-        connection.execute("DELETE FROM words WHERE rowid % 7 = 0", []).unwrap();
         connection
     }
 
-    /// Returns FTS5's order of the chunks, with its weight of each term replaced by that of `search`.
-    fn by_fts5(connection: &Connection, terms: &[Term], chunks: f64) -> Vec<i64> {
-        let mut told: HashMap<i64, f64> = HashMap::new();
-        for term in terms {
-            let mut statement =
-                connection.prepare("SELECT rowid, rank FROM words WHERE words MATCH ?").unwrap();
-            let rows = statement.query_map([term.quoted()], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-            let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>().unwrap();
-            let rarer = (chunks - as_float(rows.len() as u64) + 0.5) / (as_float(rows.len() as u64) + 0.5);
-            for (id, rank) in rows {
-                *told.entry(id).or_default() -= rank / rarer.ln().max(1e-6) * rarer.ln_1p();
-            }
-        }
-        let mut order: Vec<(i64, f64)> = told.into_iter().collect();
-        order.sort_by(|one, other| {
-            let near = (one.1 - other.1).abs() < 1e-9;
-            if near { one.0.cmp(&other.0) } else { other.1.total_cmp(&one.1) }
-        });
-        order.into_iter().take(CANDIDATES).map(|(id, _)| id).collect()
-    }
-
-    fn ids(ranked: &RankedChunks) -> Vec<i64> {
-        ranked.found.iter().map(|(id, _)| *id).collect()
-    }
-
     #[test]
-    fn the_order_is_that_of_fts5_by_weights_that_are_never_negative() {
-        let connection = base(600);
-        for first in 0..40 {
-            // Words of the query are stemmed like those of the texts, and an unknown word has no effect.
-            let words = [first, first * 3 % 101, first * 7 % 53, 190].map(word);
-            let terms = terms(&format!("{} nowhere", words.join(" ")));
-            let ranked = RankedChunks::new(&connection, &terms).unwrap();
-            let expected = by_fts5(&connection, &terms, 600.0 - 85.0);
-            assert!(expected.len() > 5, "{terms:?}");
-            assert_eq!(ids(&ranked), expected, "{terms:?}");
-            for (id, evidence) in &ranked.found {
-                assert_eq!(ranked.evidence(&connection, *id).unwrap(), *evidence, "{id}");
-            }
-        }
-        let ranked = RankedChunks::new(&connection, &terms("nowhere")).unwrap();
-        assert_eq!(ranked.evidence(&connection, 1).unwrap(), Evidence::default());
-    }
-
-    #[test]
-    fn a_row_of_words_counts_once_for_each_text_and_there_are_always_more_until_there_are_none() {
-        let connection = base(1_500);
-        let terms = terms(&format!("{0}-{0} md", word(1)));
-        let mut ranked = RankedChunks::new(&connection, &terms).unwrap();
-        assert_eq!((ranked.found.len(), ranked.is_all), (CANDIDATES, false));
-        let first = ids(&ranked);
-        while !ranked.is_all {
-            ranked.more(&connection).unwrap();
-        }
-        assert!(ids(&ranked).starts_with(&first[..10]));
-        assert_eq!(ranked.found.len(), 1_500 - 1_500 / 7);
-        assert_eq!(ids(&RankedChunks::new(&connection, &[]).unwrap()), Vec::<i64>::new());
+    fn a_word_of_most_texts_counts_less_than_a_rarer_one_and_never_against_a_text() {
+        let connection =
+            base(&["sails", "a sail and a mast", "the sail of ships", "oars", "sailing and masts"]);
+        let ranked = RankedChunks::new(&connection, &terms("sail mast")).unwrap();
+        assert_eq!(ranked.order, [5, 2, 1, 3], "shorter texts first");
+        let [frequent, rarer] = [3, 5].map(|chunk| ranked.evidence(chunk).bm25);
+        assert!(frequent > 0.0 && rarer > 2.0 * frequent, "{frequent} and {rarer}");
+        assert_eq!(ranked.evidence(4), Evidence::default());
+        assert!(RankedChunks::new(&connection, &[]).unwrap().order.is_empty());
+        // A word that every text contains has no weight in FTS5 itself.
+        let everywhere = RankedChunks::new(&base(&["sail", "sail mast"]), &terms("sail")).unwrap();
+        assert!(everywhere.order == [1, 2] && everywhere.evidence(1).bm25 > 0.0);
     }
 }

@@ -1,7 +1,5 @@
 //! Computation of missing vectors for the current model.
 
-use std::sync::PoisonError;
-
 use retrieval::bytes;
 use rusqlite::{Connection, params};
 
@@ -100,14 +98,14 @@ impl Index {
             Ok(connection.prepare_cached("SELECT changes FROM state")?.query_row([], |row| row.get(0))?)
         })?;
         // Counting is slower than a search, so the count is cached until the next change.
-        let known = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.counted.lock();
         if let Some((at, count)) = known
             && at == changes
         {
             return Ok(count);
         }
         let count = self.without_vector(&model)?;
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some((changes, count));
+        *self.counted.lock() = Some((changes, count));
         Ok(count)
     }
 

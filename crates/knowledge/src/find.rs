@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::MutexGuard;
 use std::thread;
 
+use parking_lot::MutexGuard;
 use retrieval::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -143,7 +143,7 @@ impl Index {
                     Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic))?,
                     None => RankedChunks::new(connection, terms)?,
                 };
-                search.by_both(ranked, near, question.as_ref())
+                search.by_both(&ranked, near, question.as_ref())
             })
         })?;
         let mode = match (&question, sought.mode) {
@@ -232,8 +232,8 @@ impl<'a> Search<'a> {
         let held = self.held.insert(held);
         held.refresh(self.connection, model)?;
         let mut lets = |file| self.sieve.lets(self.connection, file);
-        let found = held.nearest(self.connection, vector, CANDIDATES, &mut lets)?;
-        Ok(NearestChunks { found, background: background(held.mean(vector), held.len()) })
+        let nearest = held.nearest(self.connection, vector, CANDIDATES, &mut lets)?;
+        Ok(NearestChunks { found: nearest.found, background: background(nearest.mean, held.len()) })
     }
 
     /// Returns hits by cosine only.
@@ -254,26 +254,22 @@ impl<'a> Search<'a> {
     /// Returns hits by words, and by meaning for chunks with vectors.
     fn by_both(
         &mut self,
-        mut ranked: RankedChunks,
+        ranked: &RankedChunks,
         near: NearestChunks,
         question: Option<&Question>,
     ) -> Result<(Vec<Hit>, f64), IndexError> {
-        let by_words = self.let_through(&mut ranked)?;
+        let by_words = self.let_through(ranked)?;
         let mut cosines: HashMap<i64, f32> = near.found.into_iter().collect();
         let mut candidates: Vec<Candidate> = Vec::with_capacity(by_words.len() + cosines.len());
-        for (id, words) in by_words {
+        for id in by_words {
             let cosine = match (cosines.remove(&id), question) {
                 (None, Some((vector, model))) => cosine(self.connection, id, model, vector)?,
                 (known, _) => known,
             };
-            candidates.push(Candidate { id, words, cosine });
+            candidates.push(Candidate { id, words: ranked.evidence(id), cosine });
         }
         for (id, cosine) in cosines {
-            candidates.push(Candidate {
-                id,
-                words: ranked.evidence(self.connection, id)?,
-                cosine: Some(cosine),
-            });
+            candidates.push(Candidate { id, words: ranked.evidence(id), cosine: Some(cosine) });
         }
         let compared: HashSet<i64> = candidates
             .iter()
@@ -292,30 +288,27 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the best permitted candidates by words.
-    fn let_through(&mut self, ranked: &mut RankedChunks) -> Result<Vec<(i64, Evidence)>, IndexError> {
+    fn let_through(&mut self, ranked: &RankedChunks) -> Result<Vec<i64>, IndexError> {
         let mut file_of = self.connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
-        loop {
-            let mut kept = Vec::new();
-            for (id, evidence) in &ranked.found {
-                let file = match self.held.as_ref().and_then(|held| held.file_of(*id)) {
-                    Some(file) => Some(file),
-                    None => file_of.query_row([id], |row| row.get(0)).optional()?,
-                };
-                if let Some(file) = file
-                    && self.sieve.lets(self.connection, file)?
-                {
-                    kept.push((*id, *evidence));
-                }
-            }
-            if kept.len() >= CANDIDATES || ranked.is_all {
-                kept.truncate(CANDIDATES);
-                return Ok(kept);
-            }
+        let mut kept = Vec::new();
+        for id in &ranked.order {
             if (self.sieve.sought.stop)() {
                 return Err(IndexError::Stopped);
             }
-            ranked.more(self.connection)?;
+            let file = match self.held.as_ref().and_then(|held| held.file_of(*id)) {
+                Some(file) => Some(file),
+                None => file_of.query_row([id], |row| row.get(0)).optional()?,
+            };
+            if let Some(file) = file
+                && self.sieve.lets(self.connection, file)?
+            {
+                kept.push(*id);
+                if kept.len() == CANDIDATES {
+                    break;
+                }
+            }
         }
+        Ok(kept)
     }
 }
 

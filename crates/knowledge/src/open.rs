@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use retrieval::embedder::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
@@ -67,7 +68,7 @@ impl Index {
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, VectorCache> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Runs `work` on a connection. If the file is damaged, it is rebuilt and `work` runs again. No
@@ -131,7 +132,7 @@ impl Index {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     fn connect(&self) -> Result<Connection, IndexError> {
@@ -144,13 +145,12 @@ impl Index {
         // A commit survives the end of the process. A commit that a power failure undoes is made again.
         connection
             .execute_batch(
-                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
             )
             .map_err(failed)?;
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
         }
-        connection.execute_batch(crate::bm25::TABLES).map_err(failed)?;
         Ok(connection)
     }
 
@@ -158,7 +158,7 @@ impl Index {
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
         *self.held() = VectorCache::default();
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.counted.lock() = None;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)
             .and_then(|connection| {

@@ -1,5 +1,6 @@
 //! In-memory vectors of one model, synchronized with the index.
 
+use retrieval::nearest::{self, Nearest};
 use retrieval::numbers;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -15,7 +16,7 @@ pub(crate) struct ChunkFacts {
 #[derive(Default)]
 pub(crate) struct VectorCache {
     model: Vec<u8>,
-    vectors: retrieval::nearest::Index<ChunkFacts>,
+    vectors: nearest::Index<ChunkFacts>,
     changes: i64,
     removals: i64,
     last_chunk: i64,
@@ -65,7 +66,7 @@ impl VectorCache {
             self.last_embedding = self.last_embedding.max(embedding);
             let vector = numbers(row.get_ref(3)?.as_blob().unwrap_or_default());
             if self.vectors.is_empty() {
-                self.vectors = retrieval::nearest::Index::new(vector.len());
+                self.vectors = nearest::Index::new(vector.len());
             }
             if self.vectors.note(chunk).is_none() {
                 self.vectors.add(chunk, ChunkFacts { file, embedding }, &vector);
@@ -91,11 +92,6 @@ impl VectorCache {
         self.vectors.len()
     }
 
-    /// Returns the mean cosine of `vector` and all vectors in memory.
-    pub(crate) fn mean(&self, vector: &[f32]) -> f64 {
-        self.vectors.mean(vector)
-    }
-
     /// Returns the chunks nearest to `vector` whose files `lets` accepts, with cosines, in
     /// descending order.
     pub(crate) fn nearest(
@@ -104,7 +100,7 @@ impl VectorCache {
         vector: &[f32],
         most: usize,
         lets: &mut dyn FnMut(i64) -> rusqlite::Result<bool>,
-    ) -> Result<Vec<(i64, f32)>, IndexError> {
+    ) -> Result<Nearest, IndexError> {
         let mut statement =
             connection.prepare_cached("SELECT vector FROM embeddings WHERE id = ? AND model = ?")?;
         let found =

@@ -223,7 +223,9 @@ fn holder(file: BorrowedFd<'_>) -> Holder {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -231,7 +233,7 @@ mod tests {
     fn a_lock_that_is_held_is_an_error_that_names_the_holder_and_who_waits_is_told() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let listener = told.clone();
-        listen(move |text| listener.lock().unwrap().push(text.to_owned()));
+        listen(move |text| listener.lock().push(text.to_owned()));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lock");
         let open = || File::create(&path).unwrap();
@@ -245,7 +247,7 @@ mod tests {
             }
         }
         let expected = format!("waiting for process {}, which holds a.lock", std::process::id());
-        assert_eq!(*told.lock().unwrap(), [expected.clone(), expected]);
+        assert_eq!(*told.lock(), [expected.clone(), expected]);
         drop(held);
         acquire(open(), Kind::Exclusive, &"a.lock").unwrap();
     }

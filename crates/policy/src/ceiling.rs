@@ -284,6 +284,9 @@ impl Policy {
             narrowed.roots = meet_roots(&narrowed.roots, &policy.roots);
             narrowed.limits.1 = narrowed.limits.1.lower(policy.limits());
             narrowed.strict |= policy.strict;
+            if policy.isolation.0 > narrowed.isolation.0 {
+                narrowed.isolation = policy.isolation.clone();
+            }
             if policy.commands_see.0 > narrowed.commands_see.0 {
                 narrowed.commands_see = policy.commands_see.clone();
             }

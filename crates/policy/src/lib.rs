@@ -54,8 +54,8 @@ pub use merge::{Source, Trust, Warning};
 pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles,
-    Undoable,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Mode, ProfileSource,
+    Profiles, Undoable,
 };
 pub use programs::{ProgramFile, Programs, project_folders};
 pub use rule::{FilePlace, Origin, Rule};

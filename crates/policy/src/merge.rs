@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Lines, List, ListEntry, Mode, Origin, PolicyError,
-    ProfileSource, Profiles, Rule, Undoable,
+    CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Lines, List, ListEntry, Mode, Origin,
+    PolicyError, ProfileSource, Profiles, Rule, Undoable,
 };
 
 /// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
@@ -117,6 +117,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             dangerous: source.dangerous.filter(|dangerous| *dangerous == Dangerous::Deny),
             undoable: source.undoable.filter(|undoable| *undoable == Undoable::Table),
             commands_see: source.commands_see.filter(|seen| *seen == CommandsSee::Listed),
+            isolation: source.isolation.filter(|isolation| *isolation == Isolation::Namespaces),
             strict: source.strict.filter(|strict| *strict),
             limits: source.limits,
             ..ProfileSource::default()
@@ -126,6 +127,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             ("dangerous", source.dangerous == Some(Dangerous::Ask)),
             ("undoable", source.undoable == Some(Undoable::Pass)),
             ("commands_see", source.commands_see == Some(CommandsSee::Workspace)),
+            ("isolation", source.isolation.is_some_and(|isolation| isolation != Isolation::Namespaces)),
             ("strict", source.strict == Some(false)),
             ("deny_ignore_case", source.deny_ignore_case == Some(false)),
         ];
@@ -274,6 +276,11 @@ impl<'a> MergedSources<'a> {
     /// Returns the setting for what commands see of the workspace.
     pub(crate) fn commands_see(&self, profile: &str, default: CommandsSee) -> (CommandsSee, Origin) {
         self.strictest(profile, "commands_see", |source| source.commands_see, None, default)
+    }
+
+    /// Returns the isolation of commands.
+    pub(crate) fn isolation(&self, profile: &str) -> (Isolation, Origin) {
+        self.strictest(profile, "isolation", |source| source.isolation, None, Isolation::default())
     }
 
     /// Returns true if a switch that only tightens is on.

@@ -45,6 +45,8 @@ impl Policy {
         // The policy of the trusted files already contains these denials.
         as_written.reads.denied.clear();
         as_written.writes.denied.clear();
+        // It also contains the isolation, if that is stricter.
+        as_written.isolation = self.isolation.clone();
         Ok(self.within(Arc::new(as_written)))
     }
 

@@ -16,8 +16,9 @@ use crate::path::{
     AllowedPaths, Case, LocatedPath, PathList, PathRules, PatternReach, fold_path, is_below, roots,
 };
 use crate::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Kind, Limits, List, Mode,
-    Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
+    List, Mode, Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable,
+    Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -31,6 +32,7 @@ pub struct Policy {
     /// Paths that the cell of one call shows in addition to the listed ones.
     pub(crate) also_seen: Vec<PathBuf>,
     pub(crate) dialect: Dialect,
+    pub(crate) isolation: (Isolation, Origin),
     pub(crate) strict: bool,
     /// Limits from the user's own files, else from the dialect; and the upper bounds from other files.
     pub(crate) limits: (Limits, Limits),
@@ -237,6 +239,7 @@ impl Policy {
             commands_see: merged.commands_see(name, commands_see),
             also_seen: Vec::new(),
             dialect: setup.dialect,
+            isolation: merged.isolation(name),
             strict: merged.is_on(name, "strict", |source| source.strict).0,
             limits: over_dialect(merged.limits(name), &setup.dialect.limits),
             workspace: setup.workspace.to_owned(),
@@ -377,6 +380,11 @@ impl Policy {
     /// Returns the mode that counts.
     pub fn mode(&self) -> Mode {
         self.mode.0
+    }
+
+    /// Returns the isolation of commands.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation.0
     }
 
     /// Returns true if a sandbox weaker than requested is refused.

@@ -68,6 +68,8 @@ pub struct ProfileSource {
     pub undoable: Option<Undoable>,
     /// Part of the workspace that the cells of commands show.
     pub commands_see: Option<CommandsSee>,
+    /// Isolation of commands.
+    pub isolation: Option<Isolation>,
     /// Refuse to run anything in a sandbox that is weaker than requested.
     pub strict: Option<bool>,
     /// Limits of one command.
@@ -196,6 +198,39 @@ impl CommandsSee {
         match self {
             CommandsSee::Workspace => "workspace",
             CommandsSee::Listed => "listed",
+        }
+    }
+}
+
+/// Isolation of commands. A choice that the machine does not offer is refused, and never replaced.
+///
+/// The order is meaningful: a later variant is stricter. [`Isolation::Auto`] counts as stricter than
+/// the lesser kinds, because it takes them only on a machine without namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// Landlock and a system call filter alone.
+    Landlock,
+    /// Namespaces that the system's bwrap makes.
+    Bubblewrap,
+    /// The strongest isolation that the machine offers.
+    #[default]
+    Auto,
+    /// Namespaces that Handfast makes.
+    Namespaces,
+}
+
+impl Isolation {
+    /// All values, from the least strict to the strictest.
+    pub const ALL: [Self; 4] = [Self::Landlock, Self::Bubblewrap, Self::Auto, Self::Namespaces];
+
+    /// Returns the value of the setting in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Isolation::Landlock => "landlock",
+            Isolation::Bubblewrap => "bubblewrap",
+            Isolation::Auto => "auto",
+            Isolation::Namespaces => "namespaces",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 type Find = dyn Fn(&str, &[PathBuf]) -> Option<ProgramFile> + Send + Sync;
 
 /// Folders with a project's own programs, below any of its folders.
-const OF_PROJECTS: [&str; 2] = [".venv/bin", "node_modules/.bin"];
+const OF_PROJECTS: [&str; 3] = [".venv/bin", "venv/bin", "node_modules/.bin"];
 
 /// Maximum number of folders, from a command's upwards, that are searched.
 const MAX_ABOVE: usize = 32;

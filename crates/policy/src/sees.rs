@@ -25,7 +25,7 @@ pub enum Sees {
 }
 
 /// Folders of a project in which its programs and their dependencies are installed.
-const ENVIRONMENTS: [&str; 2] = [".venv", "node_modules"];
+const ENVIRONMENTS: [&str; 3] = [".venv", "venv", "node_modules"];
 
 /// Files that configure how the programs of a project run. Without them no command could build or test.
 const MANIFESTS: [&str; 44] = [

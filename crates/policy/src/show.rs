@@ -46,6 +46,8 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, Poli
     add(policy.setting("undoable", undoable.as_str(), origin.clone()), None);
     let (commands_see, origin) = &policy.commands_see;
     add(policy.setting("commands_see", commands_see.as_str(), origin.clone()), None);
+    let (isolation, origin) = &policy.isolation;
+    add(policy.setting("isolation", isolation.as_str(), origin.clone()), None);
     for (key, (on, origin)) in [
         ("strict", merged.is_on(setup.profile, "strict", |source| source.strict)),
         (

@@ -27,9 +27,14 @@ pub struct Term {
 }
 
 impl Term {
+    /// Returns the words of the term in their order, separated by spaces.
+    pub fn words(&self) -> String {
+        self.parts.join(" ")
+    }
+
     /// Returns the term as a query of FTS5: in quotes, so that no part of it is an operator.
     pub fn quoted(&self) -> String {
-        format!("\"{}\"", self.parts.join(" "))
+        format!("\"{}\"", self.words())
     }
 }
 

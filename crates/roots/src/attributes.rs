@@ -5,12 +5,12 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use beneath::descriptor_path;
 use rustix::fs::{
     Gid, Mode, Stat, Uid, XattrFlags, fchmod, fchown, fremovexattr, fsetxattr, fstat, getxattr, listxattr,
 };
 use rustix::io::Errno;
 
-use crate::beneath::descriptor_path;
 use crate::root::OpenEntry;
 use crate::{Result, RootsError};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, readlinkat};
 
-use crate::beneath::reopen;
+use crate::descriptor::reopen;
 use crate::root::OpenEntry;
 use crate::{EntryKind, Guard, Identity, LastLink, Metadata, Result, Roots, RootsError};
 

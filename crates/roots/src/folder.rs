@@ -5,9 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use beneath::Through;
 use rustix::fs::{AtFlags, OFlags, statat};
 
-use crate::beneath::{Links, open_beneath, reopen};
+use crate::descriptor::reopen;
 use crate::root::OpenEntry;
 use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError};
 
@@ -95,11 +96,11 @@ impl Folder {
     fn child(&self, name: &OsStr) -> Result<OpenEntry> {
         let real = self.real.join(name);
         self.guard.may_read(&real).map_err(|refusal| RootsError::Refused { path: real.clone(), refusal })?;
-        let place = open_beneath(
+        let place = beneath::open(
             self.descriptor.as_fd(),
             Path::new(name),
             OFlags::PATH | OFlags::NOFOLLOW,
-            Links::Inside,
+            Through::InnerLinks,
         )
         .map_err(RootsError::while_doing("open", &real))?;
         let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("inspect", &real))?;

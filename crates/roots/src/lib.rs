@@ -16,7 +16,7 @@
 //! and no environment.
 
 mod attributes;
-mod beneath;
+mod descriptor;
 mod error;
 mod file;
 mod folder;

@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use beneath::Through;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{Links, flush_folder, may_change, open_beneath};
+use crate::descriptor::{flush_folder, may_change};
 use crate::root::OpenEntry;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError, attributes, real_path};
 
@@ -158,7 +159,7 @@ fn look_at(folder: &OwnedFd, path: &Path) -> Result<OpenEntry> {
 }
 
 fn open_child(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd> {
-    let opened = open_beneath(folder.as_fd(), Path::new(name), OFlags::PATH, Links::None)
+    let opened = beneath::open(folder.as_fd(), Path::new(name), OFlags::PATH, Through::Mounts)
         .map_err(RootsError::while_doing("create", path))?;
     let found = OpenEntry::look(opened, path)?;
     found.expect(EntryKind::Folder, path)?;

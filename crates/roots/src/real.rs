@@ -4,10 +4,11 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use beneath::open_anywhere;
 use rustix::fs::{CWD, OFlags, fstat, readlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{name_of, open_anywhere};
+use crate::descriptor::name_of;
 use crate::{Result, RootsError};
 
 /// Treatment of a link at the end of a path. Links before the end are always followed.

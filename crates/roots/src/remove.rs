@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::may_change;
+use crate::descriptor::may_change;
 use crate::slot::Slot;
 use crate::tree::Judge;
 use crate::{EntryKind, Folder, LastLink, Result, Roots, RootsError};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::beneath::may_change;
+use crate::descriptor::may_change;
 use crate::tree::Judge;
 use crate::{EntryKind, LastLink, Result, Roots, RootsError, real_path};
 

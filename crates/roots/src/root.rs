@@ -4,10 +4,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use beneath::{Through, open_anywhere};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 
-use crate::beneath::{Links, name_of, open_anywhere, open_beneath};
+use crate::descriptor::name_of;
 use crate::metadata::kind_of;
 use crate::{EntryKind, Guard, LastLink, Metadata, Result, RootsError, real_path};
 
@@ -180,8 +181,8 @@ impl Roots {
     /// Opens the entry at `path` with `O_PATH`. The caller asks the guard.
     pub(crate) fn find(&self, path: &Path, last: LastLink) -> Result<OpenEntry> {
         let flags = if last == LastLink::Keep { OFlags::PATH | OFlags::NOFOLLOW } else { OFlags::PATH };
-        let opened = self.resolve(path, last, |spot, links| {
-            open_beneath(spot.root.descriptor.as_fd(), &spot.relative, flags, links)
+        let opened = self.resolve(path, last, |spot, through| {
+            beneath::open(spot.root.descriptor.as_fd(), &spot.relative, flags, through)
         })?;
         let found = OpenEntry::look(opened, path)?;
         self.reach(path, &found.real, Right::Read)?;
@@ -194,9 +195,9 @@ impl Roots {
         &self,
         path: &Path,
         last: LastLink,
-        open: impl Fn(&LocatedPath<'_>, Links) -> rustix::io::Result<T>,
+        open: impl Fn(&LocatedPath<'_>, Through) -> rustix::io::Result<T>,
     ) -> Result<T> {
-        match open(&self.locate(path)?, Links::Inside) {
+        match open(&self.locate(path)?, Through::InnerLinks) {
             Err(Errno::XDEV) => {}
             done => return done.map_err(RootsError::while_doing("open", path)),
         }
@@ -206,7 +207,7 @@ impl Roots {
                 return Err(RootsError::LeadsOutside { path: path.to_owned(), target });
             };
             // `target` contains no links, unless another process creates one at this moment.
-            match open(&spot, Links::None) {
+            match open(&spot, Through::Mounts) {
                 Err(Errno::XDEV | Errno::LOOP) => {}
                 done => return done.map_err(RootsError::while_doing("open", path)),
             }

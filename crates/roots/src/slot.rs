@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, OFlags, Stat, statat};
 use rustix::io::Errno;
 
-use crate::beneath::open_beneath;
 use crate::metadata::kind_of;
 use crate::root::OpenEntry;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError};
@@ -55,14 +54,14 @@ impl Roots {
         if located.relative.as_os_str().is_empty() {
             return Err(RootsError::IsRoot { path: path.to_owned() });
         }
-        let opened = self.resolve(target, LastLink::Keep, |spot, links| {
+        let opened = self.resolve(target, LastLink::Keep, |spot, through| {
             let (Some(parent), Some(name)) = (spot.relative.parent(), spot.relative.file_name()) else {
                 // A link in the parents leads to a root itself.
                 return Err(Errno::BUSY);
             };
             let folder = spot.root.descriptor.as_fd();
             let flags = OFlags::PATH | OFlags::DIRECTORY;
-            Ok((open_beneath(folder, parent, flags, links)?, name.to_owned()))
+            Ok((beneath::open(folder, parent, flags, through)?, name.to_owned()))
         });
         let (folder, name) = opened.map_err(|error| match error {
             RootsError::NotFound { path } => {

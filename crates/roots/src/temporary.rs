@@ -7,13 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use beneath::{Through, descriptor_path, open_anywhere};
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, flock, fstat, linkat,
     openat, openat2, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::beneath::{Links, descriptor_path, open_anywhere, open_beneath, reopen};
+use crate::descriptor::reopen;
 use crate::metadata::{Identity, kind_of, same};
 use crate::{EntryKind, Result, RootsError};
 
@@ -241,7 +242,7 @@ pub fn remove_abandoned_in(above: &Path, folder: &Path) -> Result<()> {
     let failed = RootsError::while_doing("list", folder);
     let above = open_anywhere(above, OFlags::DIRECTORY).map_err(&failed)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let folder = match open_beneath(above.as_fd(), folder, flags, Links::None) {
+    let folder = match beneath::open(above.as_fd(), folder, flags, Through::Mounts) {
         Ok(folder) => folder,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
         Err(errno) => return Err(failed(errno)),

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use beneath::Through;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::beneath::{may_change, open_child_on_same_file_system};
+use crate::descriptor::may_change;
 use crate::{DEEPEST, EntryKind, Folder, Result, Roots, RootsError};
 
 /// The checks that every entry of a tree must pass.
@@ -59,7 +60,7 @@ impl Roots {
     pub(crate) fn child_folder(&self, folder: BorrowedFd<'_>, around: &Path, name: &OsStr) -> Result<Folder> {
         let real = around.join(name);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let place = match open_child_on_same_file_system(folder, name, flags) {
+        let place = match beneath::open(folder, Path::new(name), flags, Through::Nothing) {
             Err(Errno::XDEV) => return Err(RootsError::OtherFileSystem { path: real }),
             // The entry changed its kind after its name was read.
             Err(Errno::LOOP | Errno::NOTDIR) => return Err(RootsError::Changed { path: real }),

@@ -5,10 +5,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use beneath::Through;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::beneath::{Links, flush_folder, may_change, open_beneath};
+use crate::descriptor::{flush_folder, may_change};
 use crate::root::OpenEntry;
 use crate::slot::Slot;
 use crate::temporary::{self, Temporary};
@@ -201,7 +202,7 @@ fn replaced(slot: &Slot, path: &Path) -> Result<Option<OpenEntry>> {
         return Ok(None);
     }
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    let place = open_beneath(slot.folder.as_fd(), Path::new(&slot.name), flags, Links::Inside)
+    let place = beneath::open(slot.folder.as_fd(), Path::new(&slot.name), flags, Through::InnerLinks)
         .map_err(RootsError::while_doing("open", path))?;
     let found = OpenEntry::look(place, path)?;
     found.expect(EntryKind::File, path)?;

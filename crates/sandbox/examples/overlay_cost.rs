@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Exit, Overlay, Pool, Program, Spawner, Stopper, run};
+use sandbox::{CellHost, CellSpec, Command, Exit, Overlay, Pool, Program, Spawner, Stopper, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spawner = Arc::new(Spawner::start(Pool::default())?);
@@ -27,9 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         workspace: workspace.canonicalize()?,
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 20,
-        spawner: Some(spawner),
         ..CellSpec::default()
     };
+    let host = CellHost { spawner: Some(spawner), ..CellHost::default() };
     let ten = "for i in 0 1 2 3 4 5 6 7 8 9; do echo changed > d00$i/f0; done";
     let programs = [
         ("true", Program::Argv(vec!["/bin/true".into()])),
@@ -42,11 +42,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (mut plain, mut overlaid) = (Vec::new(), Vec::new());
         let runs = if name == "walk" { runs.min(20) } else { runs };
         for _ in 0..runs {
-            plain.push(time(&direct, &command, &stopper)?);
+            plain.push(time(&direct, &host, &command, &stopper)?);
             let private = fs::Permissions::from_mode(0o700);
             let folder = tempfile::Builder::new().permissions(private).tempdir_in(state.path())?;
             let overlay = Some(folders(folder.path())?);
-            overlaid.push(time(&CellSpec { overlay, ..direct.clone() }, &command, &stopper)?);
+            overlaid.push(time(&CellSpec { overlay, ..direct.clone() }, &host, &command, &stopper)?);
         }
         for (label, percent) in [("min", 0), ("p10", 10), ("p50", 50)] {
             let (direct, direct_end) = percentiles(&plain, percent);
@@ -64,11 +64,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Returns the whole duration, and the part of it after the command's end.
 fn time(
     spec: &CellSpec,
+    host: &CellHost,
     command: &Command,
     stopper: &Stopper,
 ) -> Result<(Duration, Duration), Box<dyn Error>> {
     let started = Instant::now();
-    let outcome = run(spec, command, None, stopper, &mut |_, _| {})?;
+    let outcome = run(spec, host, command, None, stopper, &mut |_, _| {})?;
     let took = started.elapsed();
     if outcome.exit != Exit::Code(0) {
         return Err(String::from_utf8_lossy(&outcome.stderr.head).into());

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbox::{CellSpec, Command, Limits, Overlay, Pool, Program, Spawner, Stopper, Stream, run};
+use sandbox::{CellHost, CellSpec, Command, Limits, Overlay, Pool, Program, Spawner, Stopper, Stream, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).peekable();
@@ -46,15 +46,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         output_limit: 1 << 30,
         limits,
         overlay,
-        spawner,
         ..CellSpec::default()
     };
+    let host = CellHost { spawner, ..CellHost::default() };
     let line = line.into_string().map_err(|_| "the line is not UTF-8")?;
     if line != "-" {
-        return one(&spec, line);
+        return one(&spec, &host, line);
     }
     for line in std::io::stdin().lines() {
-        one(&spec, line?)?;
+        one(&spec, &host, line?)?;
     }
     Ok(())
 }
@@ -66,9 +66,9 @@ fn overlay(folder: &Path) -> Result<Overlay, Box<dyn Error>> {
     Ok(overlay)
 }
 
-fn one(spec: &CellSpec, line: String) -> Result<(), Box<dyn Error>> {
+fn one(spec: &CellSpec, host: &CellHost, line: String) -> Result<(), Box<dyn Error>> {
     let command = Command { program: Program::Shell(line), working_directory: spec.workspace.clone() };
-    let outcome = run(spec, &command, None, &Stopper::new()?, &mut |stream, chunk| {
+    let outcome = run(spec, host, &command, None, &Stopper::new()?, &mut |stream, chunk| {
         // A closed pipe of this example is no reason to disturb the command.
         let _closed = match stream {
             Stream::Stdout => std::io::stdout().write_all(chunk),

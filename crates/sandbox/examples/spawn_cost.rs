@@ -15,7 +15,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Exit, KeptHome, Origin, Pool, Program, Spawner, Stopper, run};
+use sandbox::{CellHost, CellSpec, Command, Exit, KeptHome, Origin, Pool, Program, Spawner, Stopper, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spawner = Arc::new(Spawner::start(Pool::default())?);
@@ -34,10 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         program: Program::Argv(vec!["/bin/true".into()]),
         working_directory: spec.workspace.clone(),
     };
-    let pooled = CellSpec { spawner: Some(spawner), ..spec.clone() };
+    let alone = CellHost::default();
+    let pooled = CellHost { spawner: Some(spawner), ..CellHost::default() };
     let state = tempfile::tempdir()?;
     let home = KeptHome::new(state.path().join("home"), &spec.workspace)?;
-    let keeping = CellSpec { kept_home: Some(Arc::new(home)), ..pooled.clone() };
+    let keeping = CellHost { kept_home: Some(Arc::new(home)), ..pooled.clone() };
     let stopper = Stopper::new()?;
     let (mut bare, mut made, mut waiting, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..runs {
@@ -47,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         bare.push(started.elapsed());
         let mut kinds = [
-            (&spec, &mut made, Origin::Made),
+            (&alone, &mut made, Origin::Made),
             (&pooled, &mut waiting, Origin::Spawner),
             (&keeping, &mut kept, Origin::Spawner),
         ];
@@ -56,9 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         if round % 2 == 1 {
             kinds.reverse();
         }
-        for (spec, times, origin) in kinds {
+        for (host, times, origin) in kinds {
             let started = Instant::now();
-            let outcome = run(spec, &command, None, &stopper, &mut |_, _| {})?;
+            let outcome = run(&spec, host, &command, None, &stopper, &mut |_, _| {})?;
             times.push(started.elapsed());
             if (outcome.exit, outcome.origin) != (Exit::Code(0), origin) {
                 return Err(format!("{:?} in a cell: {:?}", outcome.exit, outcome.origin).into());

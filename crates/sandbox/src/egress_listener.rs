@@ -20,12 +20,11 @@ use rustix::net::{
     socket_with, socketpair,
 };
 
-use crate::child;
+use crate::child::first_steps::keep_only;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
-use crate::network::{Network, SessionNetwork};
+use crate::network::Network;
 use crate::process;
-use crate::spawner::Spawner;
 
 /// Port of the proxy on the loopback device of the cells. No command may listen on it, and it is on
 /// no browser's list of refused ports.
@@ -49,27 +48,8 @@ pub struct EgressListeners {
     pub names: UdpSocket,
 }
 
-impl SessionNetwork {
-    /// Opens the exits of this network at these ports. Call it once for each network.
-    ///
-    /// # Errors
-    /// Returns an error if a port is taken or this machine refuses.
-    pub fn open_doors(&self, ports: &[u16]) -> Result<EgressListeners, SandboxError> {
-        open(self.network(), ports)
-    }
-}
-
-impl Spawner {
-    /// Opens the exits of the network that its cells share; returns `None` if they share none.
-    ///
-    /// # Errors
-    /// Returns the errors of [`SessionNetwork::open_doors`].
-    pub fn open_doors(&self, ports: &[u16]) -> Result<Option<EgressListeners>, SandboxError> {
-        self.network().map(|network| open(network, ports)).transpose()
-    }
-}
-
-fn open(network: &Network, ports: &[u16]) -> Result<EgressListeners, SandboxError> {
+/// Opens the listeners of a network at these ports.
+pub(crate) fn open(network: &Network, ports: &[u16]) -> Result<EgressListeners, SandboxError> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))?;
     // Needs a separate process, because a process with threads cannot change its network namespace
@@ -115,7 +95,7 @@ fn receive(socket: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
 
 /// Makes the sockets in the new process and hands them out.
 ///
-/// INVARIANT: as in [`child`], nothing here allocates, locks or panics.
+/// INVARIANT: as in [`child`](crate::child), nothing here allocates, locks or panics.
 fn inside(network: &Network, ports: &[u16], socket: &OwnedFd) {
     if let Err(errno) = make(network, ports, socket) {
         let _gone = send(socket, &errno.raw_os_error().to_ne_bytes(), SendFlags::NOSIGNAL);
@@ -124,7 +104,7 @@ fn inside(network: &Network, ports: &[u16], socket: &OwnedFd) {
 
 fn make(network: &Network, ports: &[u16], socket: &OwnedFd) -> Result<(), Errno> {
     network.enter()?;
-    child::keep_only(&[socket.as_raw_fd()])?;
+    keep_only(&[socket.as_raw_fd()])?;
     lead_everywhere_here(AddressFamily::INET)?;
     // A machine may lack IPv6; then no connection uses it either.
     let both = lead_everywhere_here(AddressFamily::INET6).is_ok();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::limits::{Limit, LimitInForce};
+use crate::limits::values::{Limit, LimitInForce};
 
 /// The restrictions that were in force. Setting up a cell fails as a whole if a part fails, so
 /// everything named here was applied.

@@ -18,16 +18,23 @@ pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
     }
 }
 
-/// Makes the error for a strict profile, which does not accept these shortcomings.
-pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
+/// Makes the error for `what` that this machine or this isolation does not offer.
+pub(crate) fn not_offered(what: &str, hint: &str) -> SandboxError {
     SandboxError::Unavailable {
-        what: format!("the profile is strict, and {}", shortcomings.join(", ")),
-        hint: "run Handfast with a delegated control group: `systemd-run --user --scope -p \
-             Delegate=yes handfast ...`, or as root; or set `strict: false` in the profile to run \
-             without it, which each result reports"
-            .to_owned(),
+        what: what.to_owned(),
+        hint: hint.to_owned(),
         source: std::io::ErrorKind::Unsupported.into(),
     }
+}
+
+/// Makes the error for a strict profile, which does not accept these shortcomings.
+pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
+    not_offered(
+        &format!("the profile is strict, and {}", shortcomings.join(", ")),
+        "run Handfast with a delegated control group: `systemd-run --user --scope -p \
+         Delegate=yes handfast ...`, or as root; or set `strict: false` in the profile to run \
+         without it, which each result reports",
+    )
 }
 
 /// Chooses the hint; `setting` reads a setting of the kernel.

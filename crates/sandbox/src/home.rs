@@ -13,8 +13,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, fchown, flock, mkdirat, open, openat, unlinkat,
 };
@@ -161,7 +161,7 @@ impl KeptHome {
     /// removed one.
     fn complete(&self) -> io::Result<()> {
         let kept = self.caches();
-        let mut seen = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.complete.lock();
         // No program can set the change time, and changes inside of the caches do not affect it.
         let now = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
         if let Ok(found) = fs::metadata(&kept)

@@ -8,24 +8,26 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{getegid, geteuid};
+use rustix::process::{getegid, geteuid, getgroups};
 
 use crate::child::blueprint::INNER_ID;
+use crate::child::holder;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::process::{self, write_map};
 use crate::streams::Receiver;
-use crate::{child, sys};
+use crate::sys;
 
 /// Id on the host for commands of a Handfast that runs as root.
 ///
@@ -114,6 +116,26 @@ fn ids_of_this_namespace() -> Result<Ids, SandboxError> {
         Some((numbers.next()?.ok()?, numbers.nth(1)?.ok()?))
     });
     Ok(Ids(ids.collect()))
+}
+
+/// Maps the user of a new process's user namespace.
+pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError> {
+    let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(errno) => unavailable("a user of its own", errno),
+        None => SandboxError::Io { doing: "mapping the cell's user", source },
+    };
+    if identity.mapping == UserMapping::Own {
+        // Without this write, the kernel refuses an ordinary user's group map.
+        write_map(pid, "setgroups", "deny").map_err(failed)?;
+    }
+    write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
+    write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
+}
+
+/// Returns true if this process has groups besides `own`.
+pub(crate) fn has_further_groups(own: u32) -> Result<bool, SandboxError> {
+    let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
+    Ok(groups.iter().any(|group| group.as_raw() != own))
 }
 
 /// A root as seen by the cell's user. `without_submounts` is true if the mounts below it could not
@@ -208,7 +230,7 @@ fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
             .map_err(|source| SandboxError::Io { doing: "copying a namespace descriptor", source })
     };
     // The map is consistent at any moment, so a panic of another thread did not damage it.
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if let Some(namespace) = made.get(&owners) {
         return copy(namespace);
     }
@@ -221,7 +243,7 @@ fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
 fn make_owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))?;
-    let process = process::start(libc::CLONE_NEWUSER, || child::outlive_nobody(&there))
+    let process = process::start(libc::CLONE_NEWUSER, || holder::outlive_nobody(&there))
         .map_err(|errno| unavailable("user namespaces", errno))?;
     drop(there);
     write_map(process.pid(), "uid_map", &extents(owners.user, owners.foreign))

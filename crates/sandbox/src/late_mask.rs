@@ -1,30 +1,17 @@
 //! Covering and freezing of files in a cell whose command already runs: files that must be hidden
 //! or unchanged, and that appeared after the cell was built.
 //!
-//! The cell's first process hands its namespaces over before the command starts, while it still
-//! may. For each covering, a new process enters them. That process does not belong to the cell, so
-//! no process of the cell can stop or kill it.
+//! The backend of the cell does the work, behind [`LateCover`].
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::{Errno, read};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, pidfd_send_signal};
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::child::blueprint::c_string;
-use crate::child::late::{self, Cover, CoverInput};
-use crate::child::report::Report;
+use crate::child::cover::Cover;
 use crate::direct_writes::Direct;
 use crate::error::SandboxError;
-use crate::overlay::Layers;
-use crate::process;
-use crate::roots::Roots;
-use crate::spec::CellSpec;
-use crate::streams::above_standard;
 
 /// A handle that covers and freezes files in a single cell, from before the cell is built until it
 /// has ended.
@@ -35,7 +22,7 @@ pub struct LateMasks(Mutex<State>);
 struct State {
     /// Requests to execute as soon as the cell exists.
     waiting: BTreeMap<PathBuf, Cover>,
-    cell: Option<RunningCell>,
+    cell: Option<Box<dyn LateCover>>,
     /// Paths that its command can write to directly, or could; `None` if the command never started.
     direct: Option<Direct>,
     /// True if a request failed.
@@ -44,20 +31,17 @@ struct State {
     notes: Vec<String>,
 }
 
-/// The namespaces of a cell.
-#[derive(Debug)]
-struct Namespaces {
-    user: OwnedFd,
-    mount: OwnedFd,
-}
+/// A running cell in which a backend can cover files.
+pub(crate) trait LateCover: fmt::Debug + Send {
+    /// Covers or freezes these paths of the host in the cell. Paths that do not exist or are not
+    /// visible are skipped.
+    fn cover(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError>;
 
-/// A cell whose command runs.
-#[derive(Debug)]
-struct RunningCell {
-    namespaces: Namespaces,
-    /// Descriptor of the cell's first process.
-    process: OwnedFd,
-    direct: Direct,
+    /// Kills every process of the cell.
+    fn kill(&self);
+
+    /// Returns the paths that the command can write to directly.
+    fn direct(&self) -> &Direct;
 }
 
 impl LateMasks {
@@ -131,16 +115,16 @@ impl LateMasks {
         self.state().failed
     }
 
-    /// Records the namespaces of the command, which is about to run, and executes the waiting
+    /// Connects the handle to a cell whose command is about to run, and executes the waiting
     /// requests.
-    fn begin(&self, cell: RunningCell) {
+    pub(crate) fn begin(&self, cell: Box<dyn LateCover>) {
         let mut state = self.state();
         let waiting = std::mem::take(&mut state.waiting);
         if state.failed {
             // The cell was given up before it existed.
             cell.kill();
         }
-        state.direct = Some(cell.direct.clone());
+        state.direct = Some(cell.direct().clone());
         state.cell = Some(cell);
         for cover in [Cover::Freeze, Cover::Hide] {
             let chosen = waiting.iter().filter(|(_, wanted)| **wanted == cover);
@@ -149,9 +133,15 @@ impl LateMasks {
         }
     }
 
+    /// Ends all covering. The result may keep the cell's file system alive until it is dropped.
+    pub(crate) fn end(&self) -> Option<Box<dyn LateCover>> {
+        // Taking the lock waits for a covering in progress, whose process may be in the cell.
+        self.state().cell.take()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of the state is a single step, so a panic elsewhere has left it consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -170,123 +160,12 @@ impl State {
             }
             Some(cell) => {
                 let covered = cell.cover(paths, cover);
-                self.failed |= covered.is_err();
+                if covered.is_err() {
+                    cell.kill();
+                    self.failed = true;
+                }
                 covered
             }
         }
     }
-}
-
-/// The masks of one cell, owned by its supervisor. Dropping it ends all covering and releases this
-/// process's references to the cell's file system.
-#[derive(Debug)]
-pub(crate) struct Late {
-    masks: Arc<LateMasks>,
-    direct: Direct,
-    /// User namespace of the cell, received before its mount namespace.
-    user: Mutex<Option<OwnedFd>>,
-}
-
-impl Late {
-    /// Returns the masks that `spec` asks for.
-    pub(crate) fn of(spec: &CellSpec, roots: &Roots, layers: Option<&Layers>) -> Option<Self> {
-        let masks = spec.late_masks.clone()?;
-        Some(Self { masks, direct: Direct::new(roots, layers), user: Mutex::default() })
-    }
-
-    /// Takes one of the cell's namespaces, the user namespace first. The masks are in force when
-    /// the second one arrives.
-    pub(crate) fn takes(&self, which: Report, namespace: OwnedFd, process: OwnedFd) {
-        let mut first = self.user.lock().unwrap_or_else(PoisonError::into_inner);
-        match (which, first.take()) {
-            (Report::MountNamespace, Some(user)) => {
-                let namespaces = Namespaces { user, mount: namespace };
-                self.masks.begin(RunningCell { namespaces, process, direct: self.direct.clone() });
-            }
-            _ => *first = Some(namespace),
-        }
-    }
-}
-
-impl Late {
-    /// Ends all covering. The result keeps the cell's file system alive until it is dropped; if it
-    /// is the last reference, the drop waits while the kernel takes down the mounts.
-    pub(crate) fn end(&self) -> CellReferences {
-        // Taking the lock waits for a covering in progress, whose process is in the cell's
-        // namespaces.
-        CellReferences { _cell: self.masks.state().cell.take() }
-    }
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        drop(self.end());
-    }
-}
-
-/// The references that keep alive the file system of an ended cell.
-#[derive(Debug)]
-pub(crate) struct CellReferences {
-    _cell: Option<RunningCell>,
-}
-
-impl RunningCell {
-    fn cover(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
-        let covered = self.attempt(paths, cover);
-        if covered.is_err() {
-            self.kill();
-        }
-        covered
-    }
-
-    fn kill(&self) {
-        // The only possible failure is a cell that has ended.
-        let _ended = pidfd_send_signal(&self.process, Signal::KILL);
-    }
-
-    fn attempt(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
-        let places = self.direct.roots().inside(paths)?.into_keys();
-        let places: Vec<CString> =
-            places.map(|path| c_string("path", path)).collect::<Result<_, SandboxError>>()?;
-        if places.is_empty() {
-            return Ok(());
-        }
-        let (answer, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
-        let theirs = above_standard(theirs)?;
-        let (user, mount) = (&self.namespaces.user, &self.namespaces.mount);
-        let mut keep = vec![user.as_raw_fd(), mount.as_raw_fd(), theirs.as_raw_fd()];
-        keep.sort_unstable();
-        let covering = CoverInput {
-            keep,
-            user: user.as_raw_fd(),
-            mount: mount.as_raw_fd(),
-            answer: theirs.as_raw_fd(),
-            cover,
-            places,
-        };
-        let process = process::start(0, || late::cover(&covering))
-            .map_err(SandboxError::io("starting a process that covers files"))?;
-        drop(theirs);
-        let mut errno = [0_u8; 4];
-        let answered = loop {
-            match read(answer.as_fd(), &mut errno) {
-                Err(Errno::INTR) => {}
-                other => break other,
-            }
-        };
-        process.end().map_err(SandboxError::io("waiting for a process that covers files"))?;
-        let failed = |errno: Errno| SandboxError::Setup {
-            doing: format!("covering files that came while the command ran (`{}`)", first(paths).display()),
-            source: errno.into(),
-        };
-        match (answered.map_err(failed)?, i32::from_ne_bytes(errno)) {
-            (4, 0) => Ok(()),
-            (4, errno @ 1..4096) => Err(failed(Errno::from_raw_os_error(errno))),
-            _ => Err(failed(Errno::PROTO)),
-        }
-    }
-}
-
-fn first(paths: &[PathBuf]) -> &Path {
-    paths.first().map_or(Path::new(""), PathBuf::as_path)
 }

@@ -1,12 +1,13 @@
 //! Runs a command in a cell: separate namespaces, a file system that shows only the given paths, no
 //! network except a separate loopback device, no privileges, and a system call filter.
 //!
-//! [`run`] is the entry point. A [`CellSpec`] describes the cell, a [`Command`] the program that
-//! runs in it, and the [`Outcome`] the result and the restrictions in force. [`probe`] tests on
+//! [`run`] is the entry point. A [`CellSpec`] describes the cell, a [`CellHost`] has the live parts
+//! that it stands on, a [`Command`] is the program that runs in it, and the [`Outcome`] has the
+//! result and the restrictions in force. [`probe`] tests on
 //! this machine whether cells withstand attacks.
 //!
 //! ```
-//! use sandbox::{CellSpec, Command, Exit, Program, Stopper, run};
+//! use sandbox::{CellHost, CellSpec, Command, Exit, Program, Stopper, run};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let spec = CellSpec {
@@ -19,21 +20,21 @@
 //!     program: Program::Shell("whoami; ls /root".to_owned()),
 //!     working_directory: spec.workspace.clone(),
 //! };
-//! let outcome = run(&spec, &command, None, &Stopper::new()?, &mut |_, _| {})?;
+//! let outcome = run(&spec, &CellHost::default(), &command, None, &Stopper::new()?, &mut |_, _| {})?;
 //! assert_eq!(outcome.stdout.head, b"agent\n");
 //! assert_eq!(outcome.exit, Exit::Code(2), "there is no such folder in a cell");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! This crate knows no tools, no policy and no configuration: its callers decide which commands run
-//! and which files they see. It never runs a command without a cell. If the machine refuses
-//! namespaces, a weaker cell works without them. The [`Enforcement`] of the outcome reports that,
+//! and which files they see. It never runs a command without a cell. An [`Isolation`] chooses
+//! how cells are made. If the machine refuses namespaces, a weaker cell works without them. The [`Enforcement`] of the outcome reports that,
 //! and the layer that enforced each limit.
 //!
 //! A cell is made on demand, which costs more the more memory this program uses. A server program
-//! starts a [`Spawner`] at the beginning of `main` and names it in each [`CellSpec`]; cells then
+//! starts a [`Spawner`] at the beginning of `main` and names it in each [`CellHost`]; cells then
 //! wait ready-made. A caller that can predict the next command prepares one of them for it
-//! ([`make_ready`]).
+//! ([`CellHost::make_ready`]).
 //!
 //! The crate supports only Linux on `x86_64` and `aarch64`; elsewhere it does not compile.
 
@@ -43,7 +44,6 @@ compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 mod capture;
 mod cgroup;
 mod child;
-mod degraded;
 mod direct_writes;
 mod egress_listener;
 mod enforcement;
@@ -51,14 +51,15 @@ mod error;
 mod hint;
 mod home;
 mod identity;
+mod isolation;
 mod landlock;
 mod late_mask;
-mod launch;
 mod limits;
 mod mounts;
 mod network;
 mod outcome;
 mod overlay;
+mod owner;
 mod probe;
 mod process;
 mod program;
@@ -79,18 +80,18 @@ mod view;
 
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
-pub use degraded::{has_namespaces, try_namespaces};
 pub use egress_listener::{EgressListeners, PROXY_PORT};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 pub use error::SandboxError;
 pub use home::{ExclusiveHome, KeptHome};
+pub use isolation::{CellHost, Isolation, IsolationChoice, try_namespaces};
 pub use late_mask::LateMasks;
-pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
-pub use outcome::{CapturedStream, EndReason, Exit, Origin, Outcome, Stream};
+pub use outcome::{CapturedStream, ChangeSource, EndReason, Exit, Origin, Outcome, Stream};
+pub use overlay::distrust_overlay;
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{

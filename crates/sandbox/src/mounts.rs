@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::SandboxError;
@@ -23,7 +23,7 @@ struct MountPoints {
 pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>, SandboxError> {
     static KNOWN: Mutex<Option<MountPoints>> = Mutex::new(None);
     // A thread that panicked with the lock left a consistent list behind.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     let current = match known.take() {
         Some(known) if !changed(&known.mounts) => known,
         Some(MountPoints { mounts, .. }) => MountPoints { points: points(&mounts)?, mounts },

@@ -5,20 +5,21 @@
 //! even without cells.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::child;
+use crate::child::holder;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::identity::Identity;
-use crate::process::{self, write_map};
+use crate::process::{self, Process, write_map};
+use crate::sys::{self, AtEnd, Side};
 
 /// A network namespace, referenced by descriptors.
 #[derive(Debug)]
@@ -37,11 +38,8 @@ pub(crate) struct Network {
 pub struct SessionNetwork(Arc<Network>);
 
 impl SessionNetwork {
-    /// Makes a network.
-    ///
-    /// # Errors
-    /// Returns an error if this machine refuses network namespaces.
-    pub fn make() -> Result<Self, SandboxError> {
+    /// Makes a network. Fails if this machine refuses network namespaces.
+    pub(crate) fn make() -> Result<Self, SandboxError> {
         Ok(Self(Arc::new(Network::make(Identity::of_this_process()?)?)))
     }
 
@@ -63,7 +61,7 @@ impl Network {
         let (here, there) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(SandboxError::io("making a socket pair"))?;
-        let process = process::start(flags, || child::hold_network(&there))
+        let process = process::start(flags, || holder::hold_network(&there))
             .map_err(|errno| unavailable("a network of its own", errno))?;
         drop(there);
         if own {
@@ -107,6 +105,45 @@ impl Network {
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         }
         move_into_link_name_space(self.network.as_fd(), Some(LinkNameSpaceType::Network))
+    }
+
+    /// Starts a process in this network that runs `inside` with all signals blocked, and then ends.
+    /// `flags` must not ask for a new network.
+    ///
+    /// An intermediate process enters the network and makes the new process as a child of this one.
+    /// This process cannot do that, because it has threads and could not return.
+    ///
+    /// INVARIANT: as for [`process::start`].
+    pub(crate) fn start_process(
+        &self,
+        group: Option<BorrowedFd<'_>>,
+        flags: i32,
+        inside: impl FnOnce(),
+    ) -> Result<Process, Errno> {
+        let (here, there) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let between = process::start(0, || {
+            let flags = flags | libc::CLONE_PARENT;
+            let cloned = self.enter().and_then(|()| sys::clone_into_namespaces(flags, AtEnd::Quiet, group));
+            let answer = match cloned {
+                Ok(Side::Child) => {
+                    inside();
+                    sys::exit(1)
+                }
+                Ok(Side::Parent(pid, _descriptor)) => pid,
+                Err(errno) => -errno.raw_os_error(),
+            };
+            let _gone = send(&there, &answer.to_ne_bytes(), SendFlags::NOSIGNAL);
+        })?;
+        drop(there);
+        let mut answer = [0_u8; 4];
+        let (received, _) = recv(&here, &mut answer[..], RecvFlags::empty())?;
+        between.end()?;
+        match i32::from_ne_bytes(answer) {
+            _ if received != answer.len() => Err(Errno::PIPE),
+            refused if refused < 0 => Err(Errno::from_raw_os_error(-refused)),
+            pid => Process::adopt_child(pid),
+        }
     }
 
     /// Returns true if a cell in this network must map its users itself, because this process is

@@ -1,10 +1,11 @@
 //! Result of a command's run.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::enforcement::Enforcement;
-use crate::limits::LimitInForce;
+use crate::limits::values::LimitInForce;
 
 /// The result of a command that has run. When a caller receives it, no process that the command
 /// started is left.
@@ -31,8 +32,19 @@ pub struct Outcome {
     pub exceeded: Option<LimitInForce>,
     /// Restrictions that were in force.
     pub enforcement: Enforcement,
+    /// Place where the command's changes of the workspace are found.
+    pub changes: ChangeSource,
     /// Origin of the cell.
     pub origin: Origin,
+}
+
+/// The place where a command's changes of the workspace are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeSource {
+    /// The upper folder of an overlay. The workspace stays unchanged.
+    UpperFolder(PathBuf),
+    /// No place of their own: the command wrote to the workspace directly, or not at all.
+    None,
 }
 
 /// The origin of a cell, which makes no difference to the cell's properties.

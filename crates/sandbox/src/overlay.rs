@@ -4,6 +4,8 @@
 //! The cell itself mounts the overlay, in its own namespaces: the kernel removes the mount with the
 //! last process of the cell.
 
+mod trial;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr};
 use std::fs;
@@ -11,9 +13,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod,
     fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mkdirat, mknodat,
@@ -29,6 +31,8 @@ use crate::identity::Identity;
 use crate::mounts;
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Overlay};
+pub use trial::distrust_overlay;
+pub(crate) use trial::{ForeseenOverlay, foreseen_overlay};
 
 /// Path of the folder around those for the changes, which no process of the finished cell can
 /// reach.
@@ -64,7 +68,7 @@ struct FolderProperties {
 /// Facts that decide whether an overlay can be mounted: the device and inode of the workspace, and
 /// the device of the upper folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+pub(crate) struct Key {
     workspace: (u64, u64),
     upper: u64,
 }
@@ -90,16 +94,11 @@ pub(crate) fn prepare(
     let Some(root) = roots.workspace().filter(|root| root.writable) else { return Ok(None) };
     let failed = |reason: &str, source: io::Error| failed(&root.real, reason, source);
     let (folder, names) = split(overlay)?;
-    let folder = fs::canonicalize(&folder)
-        .map_err(|error| failed("the folder around the upper folder cannot be found", error))?;
-    if let Some(root) = roots.all().find(|root| folder.starts_with(&root.real)) {
-        let reason = format!("the folder for them is inside `{}`", root.real.display());
-        return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
+    let Surroundings { folder, workspace, below, inner, around, submounts, key } =
+        Surroundings::of(&root.real, &folder, roots, identity, spec.overlay_only)?;
+    if around.st_mode & 0o077 != 0 {
+        return Err(invalid("the folder around the upper folder is not closed to others"));
     }
-    let workspace = open_folder(CWD, &root.real)
-        .map_err(|errno| failed("the workspace cannot be opened", errno.into()))?;
-    let inner = open_folder(CWD, &folder)
-        .map_err(|errno| failed("the folder around the upper folder cannot be opened", errno.into()))?;
     let open = |name: &OsStr| {
         open_folder(inner.as_fd(), Path::new(name))
             .map_err(|errno| failed("the folders for the changes cannot be opened", errno.into()))
@@ -114,28 +113,9 @@ pub(crate) fn prepare(
             .map_err(|errno| failed("another work folder cannot be made", errno.into()))?;
         work = open(&name_of_work)?;
     }
-    let status = |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
-    let (below, around) = (status(&workspace)?, status(&inner)?);
-    if around.st_mode & 0o077 != 0 {
-        return Err(invalid("the folder around the upper folder is not closed to others"));
-    }
-    let key = Key { workspace: (below.st_dev, below.st_ino), upper: around.st_dev };
-    let refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-    if let Some(errno) = refused {
-        return Err(failed(REASON, errno.into()));
-    }
-    let submounts = mounts::below(&root.real)?;
-    if let Some(mounted) = submounts.first().filter(|_| spec.overlay_only) {
-        let reason = format!("`{}` is mounted in it, and writes to it would be direct", mounted.display());
-        return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
-    }
-    match identity.mapping {
-        UserMapping::Own | UserMapping::WorkspaceOwner => suits_own_user(&below, identity, &submounts)
-            .map_err(|reason| failed(&reason, io::ErrorKind::Unsupported.into()))?,
-        UserMapping::IdMapped => {
-            for fd in [&inner, &upper, &work] {
-                give(fd, &below).map_err(SandboxError::io("giving the folders of an overlay to its user"))?;
-            }
+    if identity.mapping == UserMapping::IdMapped {
+        for fd in [&inner, &upper, &work] {
+            give(fd, &below).map_err(SandboxError::io("giving the folders of an overlay to its user"))?;
         }
     }
     takes_changes(&upper, inner.as_fd(), around.st_dev)
@@ -158,9 +138,71 @@ pub(crate) fn prepare(
     Ok(Some((layers, started_at)))
 }
 
+/// Folders around an overlay that can be mounted, as far as that is known without a mount.
+struct Surroundings {
+    /// Resolved path of the folder around the upper folder.
+    folder: PathBuf,
+    workspace: OwnedFd,
+    below: Stat,
+    inner: OwnedFd,
+    around: Stat,
+    submounts: Vec<PathBuf>,
+    key: Key,
+}
+
+impl Surroundings {
+    /// Inspects the workspace and the folder around the upper folder.
+    ///
+    /// # Errors
+    /// [`SandboxError::Overlay`] with the reason why no overlay is possible.
+    fn of(
+        root: &Path,
+        folder: &Path,
+        roots: &Roots,
+        identity: Identity,
+        overlay_only: bool,
+    ) -> Result<Self, SandboxError> {
+        let failed = |reason: &str, source: io::Error| failed(root, reason, source);
+        let folder = fs::canonicalize(folder)
+            .map_err(|error| failed("the folder around the upper folder cannot be found", error))?;
+        if let Some(root) = roots.all().find(|root| folder.starts_with(&root.real)) {
+            let reason = format!("the folder for them is inside `{}`", root.real.display());
+            return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
+        }
+        let workspace =
+            open_folder(CWD, root).map_err(|errno| failed("the workspace cannot be opened", errno.into()))?;
+        let inner = open_folder(CWD, &folder)
+            .map_err(|errno| failed("the folder around the upper folder cannot be opened", errno.into()))?;
+        let status =
+            |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
+        let (below, around) = (status(&workspace)?, status(&inner)?);
+        let key = Key { workspace: (below.st_dev, below.st_ino), upper: around.st_dev };
+        let refused = REFUSED.lock().get(&key).copied();
+        if let Some(errno) = refused {
+            return Err(failed(REASON, errno.into()));
+        }
+        let submounts = mounts::below(root)?;
+        if let Some(mounted) = submounts.first().filter(|_| overlay_only) {
+            let reason =
+                format!("`{}` is mounted in it, and writes to it would be direct", mounted.display());
+            return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
+        }
+        if matches!(identity.mapping, UserMapping::Own | UserMapping::WorkspaceOwner) {
+            suits_own_user(&below, identity, &submounts)
+                .map_err(|reason| failed(&reason, io::ErrorKind::Unsupported.into()))?;
+        }
+        Ok(Self { folder, workspace, below, inner, around, submounts, key })
+    }
+}
+
 const REASON: &str = "the kernel refuses an overlay of its file system";
 
 impl Layers {
+    /// Records that the kernel has mounted this overlay.
+    pub(crate) fn note_mounted(&self) {
+        self.key.note_mounted();
+    }
+
     /// Returns the time from which changes count, for an overlay that was mounted earlier and has
     /// not been used. Returns `None` if the workspace's properties have changed since then.
     pub(crate) fn begin_again(&self) -> Result<Option<SystemTime>, Errno> {
@@ -177,7 +219,7 @@ impl Layers {
     /// Makes the error for an overlay that could not be mounted. Records permanent refusals.
     pub(crate) fn refused(&self, errno: Errno) -> SandboxError {
         if matches!(errno, Errno::INVAL | Errno::NODEV | Errno::PERM | Errno::OPNOTSUPP) {
-            REFUSED.lock().unwrap_or_else(PoisonError::into_inner).insert(self.key, errno);
+            REFUSED.lock().insert(self.key, errno);
         }
         failed(&self.workspace, REASON, errno.into())
     }
@@ -269,7 +311,7 @@ fn give(folder: &OwnedFd, workspace: &Stat) -> Result<(), Errno> {
 /// fail or get lost in it.
 fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result<(), Errno> {
     static KNOWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
-    if KNOWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&device) {
+    if KNOWN.lock().contains(&device) {
         return Ok(());
     }
     // An attribute marks a folder as new.
@@ -280,7 +322,7 @@ fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result
     let mark = c".trial";
     mknodat(folder, mark, FileType::CharacterDevice, Mode::empty(), makedev(0, 0))?;
     unlinkat(folder, mark, AtFlags::empty())?;
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(device);
+    KNOWN.lock().insert(device);
     Ok(())
 }
 

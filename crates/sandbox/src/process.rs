@@ -7,14 +7,30 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 
 use crate::error::SandboxError;
-use crate::network::Network;
 use crate::sys::{self, AtEnd, Side};
+
+/// Namespaces of a cell, as flags for `clone3`.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Added to the score by which the kernel's out-of-memory killer chooses a process, in thousandths
+/// of the available memory.
+pub(crate) const OUT_OF_MEMORY_SCORE: &str = "500";
+
+/// Returns the flags of a cell's namespaces, without the network if that is shared.
+pub(crate) fn cell_namespaces(shares_network: bool) -> i32 {
+    if shares_network { NAMESPACES & !libc::CLONE_NEWNET } else { NAMESPACES }
+}
 
 /// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals
 /// blocked, and then ends.
@@ -49,46 +65,6 @@ pub(crate) fn start_keeper(inside: impl FnOnce()) -> Result<Process, Errno> {
     let mut keeper = start_by_older_call(inside)?;
     keeper.killed_by = Signal::TERM;
     Ok(keeper)
-}
-
-/// Starts a process as [`start_in`] does, in a shared network: `flags` must not ask for a new one.
-///
-/// An intermediate process enters the network and makes the new process as a child of this one.
-/// This process cannot do that, because it has threads and could not return.
-pub(crate) fn start_in_network(
-    network: &Network,
-    group: Option<BorrowedFd<'_>>,
-    flags: i32,
-    inside: impl FnOnce(),
-) -> Result<Process, Errno> {
-    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let between = start(0, || {
-        let flags = flags | libc::CLONE_PARENT;
-        let cloned = network.enter().and_then(|()| sys::clone_into_namespaces(flags, AtEnd::Quiet, group));
-        let answer = match cloned {
-            Ok(Side::Child) => {
-                inside();
-                sys::exit(1)
-            }
-            Ok(Side::Parent(pid, _descriptor)) => pid,
-            Err(errno) => -errno.raw_os_error(),
-        };
-        let _gone = send(&there, &answer.to_ne_bytes(), SendFlags::NOSIGNAL);
-    })?;
-    drop(there);
-    let mut answer = [0_u8; 4];
-    let (received, _) = recv(&here, &mut answer[..], RecvFlags::empty())?;
-    between.end()?;
-    match i32::from_ne_bytes(answer) {
-        _ if received != answer.len() => Err(Errno::PIPE),
-        refused if refused < 0 => Err(Errno::from_raw_os_error(-refused)),
-        pid => {
-            // The child of this process has not been reaped, so the id still refers to it.
-            let child = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
-            let descriptor = pidfd_open(child, PidfdFlags::empty())?;
-            Ok(Process { pid, descriptor, waited_for: WaitMethod::AsParent, killed_by: Signal::KILL })
-        }
-    }
 }
 
 /// Starts a process as [`start_in`] does, for a starter that ignores the ends of its children.
@@ -153,6 +129,14 @@ enum WaitMethod {
 }
 
 impl Process {
+    /// Takes over a child of this process that an intermediate process has made. The child has not
+    /// been reaped, so its id still refers to it.
+    pub(crate) fn adopt_child(pid: i32) -> Result<Self, Errno> {
+        let child = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+        let descriptor = pidfd_open(child, PidfdFlags::empty())?;
+        Ok(Self { pid, descriptor, waited_for: WaitMethod::AsParent, killed_by: Signal::KILL })
+    }
+
     /// Takes over a process that the spawner has started.
     pub(crate) fn adopt(pid: i32, descriptor: OwnedFd) -> Self {
         Self { pid, descriptor, waited_for: WaitMethod::ByDescriptor, killed_by: Signal::KILL }
@@ -229,4 +213,11 @@ impl Drop for Process {
 /// Writes one map of the process's user namespace.
 pub(crate) fn write_map(pid: i32, map: &str, lines: &str) -> io::Result<()> {
     fs::write(format!("/proc/{pid}/{map}"), lines)
+}
+
+/// Marks a process for the out-of-memory killer: a command should be killed before the processes
+/// that it runs with.
+pub(crate) fn prefer_at_out_of_memory(pid: i32) {
+    // The kernel may refuse if this program itself was marked.
+    let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
 }

@@ -9,8 +9,8 @@ use crate::child::blueprint::{Start, c_string};
 use crate::error::SandboxError;
 use crate::spec::{CellSpec, Command, Program};
 use crate::sys::StringArray;
+use crate::system::HOME;
 use crate::system::{SEARCH_PATH, shell};
-use crate::view::HOME;
 
 /// Maximum number of bytes of one argument: `MAX_ARG_STRLEN` of linux/binfmts.h, with 4 KiB pages,
 /// less the NUL at its end.
@@ -48,7 +48,7 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command, announced: bool) -> Re
         bounds: Vec::new(),
         processors: Vec::new(),
         announced,
-        hands_over: spec.late_masks.is_some(),
+        hands_over: false,
     })
 }
 

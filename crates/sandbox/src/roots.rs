@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::child::blueprint::Kind;
 use crate::error::SandboxError;
 use crate::spec::CellSpec;
-use crate::view::HOME;
+use crate::system::HOME;
 
 /// One root at one of its names.
 #[derive(Clone, Debug)]

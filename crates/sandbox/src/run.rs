@@ -4,16 +4,16 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::capture::Capture;
-use crate::degraded::{self, PrivateFolder};
 use crate::error::SandboxError;
-use crate::launch::{Cell, launch};
-use crate::limits::exceeded;
-use crate::outcome::{EndReason, Origin, Outcome, Stream};
+use crate::isolation::backend::{CellHost, StartRequest};
+use crate::isolation::cell::Cell;
+use crate::outcome::{EndReason, Outcome, Stream};
+use crate::owner::{Owner, OwnerRequest};
 use crate::spec::{CellSpec, Command};
 use crate::stdio_pump::Plumbing;
 use crate::stopper::Stopper;
 use crate::streams::Streams;
-use crate::supervise::{Owner, OwnerRequest, supervise};
+use crate::supervise::supervise;
 
 /// Runs `command` in a new cell and waits for its end.
 ///
@@ -30,84 +30,45 @@ use crate::supervise::{Owner, OwnerRequest, supervise};
 ///
 /// This function blocks, and may be called from any thread, and from several at once.
 ///
-/// If the machine refuses namespaces, the cell has none; see
+/// If the machine does not offer the preferred isolation, the next one makes the cell; see
 /// [`Enforcement::degraded`](crate::Enforcement).
 ///
 /// # Errors
 /// Returns a [`SandboxError`]; a command never runs without a cell.
 pub fn run(
     spec: &CellSpec,
+    host: &CellHost,
     command: &Command,
     deadline: Option<Duration>,
     stopper: &Stopper,
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
-    match run_in_namespaces(spec, command, deadline, stopper, on_output) {
-        // INVARIANT: with this error, the command has not started.
-        Err(error) if degraded::may_follow(spec, &error) => {
-            let started = Instant::now();
-            let cell = degraded::launch(spec, command, Streams::Captured, error)?;
-            run_in(cell, spec, command, (started, deadline), stopper, on_output)
-        }
-        other => other,
-    }
-}
-
-/// Runs `command` as [`run`] does, but fails without namespaces.
-pub(crate) fn run_in_namespaces(
-    spec: &CellSpec,
-    command: &Command,
-    deadline: Option<Duration>,
-    stopper: &Stopper,
-    on_output: &mut dyn FnMut(Stream, &[u8]),
-) -> Result<Outcome, SandboxError> {
-    let started = Instant::now();
-    let cell = launch(spec, command, Streams::Captured)?;
-    run_in(cell, spec, command, (started, deadline), stopper, on_output)
+    host.isolation.in_turn(spec, |backend| {
+        let started = Instant::now();
+        let cell = backend.start(&StartRequest { spec, host, command, streams: Streams::Captured })?;
+        // A deadline beyond the range of the clock has no effect.
+        let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
+        let capture = || Capture::new(spec.spool_directory.clone(), spec.output_limit);
+        let (stdout, stderr) = (capture(), capture());
+        let on_output = &mut *on_output;
+        run_in(cell, host, started, Caller { stdout, stderr, deadline, stopper, stopped: false, on_output })
+    })
 }
 
 /// Runs the command of a launched cell; `started` is the time of the call.
 fn run_in(
-    mut cell: Cell,
-    spec: &CellSpec,
-    command: &Command,
-    (started, deadline): (Instant, Option<Duration>),
-    stopper: &Stopper,
-    on_output: &mut dyn FnMut(Stream, &[u8]),
+    mut cell: Box<dyn Cell>,
+    host: &CellHost,
+    started: Instant,
+    mut caller: Caller<'_>,
 ) -> Result<Outcome, SandboxError> {
-    // A deadline beyond the range of the clock has no effect.
-    let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
-    let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
-    let capture = || Capture::new(spec.spool_directory.clone(), spec.output_limit);
-    let mut caller =
-        Caller { stdout: capture(), stderr: capture(), deadline, stopper, stopped: false, on_output };
-    let space = std::mem::take(&mut cell.space);
-    let end = supervise(&cell, space, command, &mut plumbing, &mut caller)?;
-    let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
-    // Covering ends here; `kept` is the only reference that keeps the cell's file system alive.
-    let kept = cell.late.take().map(|late| late.end());
-    match &spec.spawner {
-        // A first process that is alone is our own code at its end, and takes the cell's mounts
-        // down. No caller need wait for that: an overlay does not buffer writes. Once the writers
-        // are gone, all their writes, including those through mappings, are in the upper folder's
-        // files.
-        Some(spawner) if end.alone && cell.origin != Origin::Made => {
-            spawner.see_off(cell.process, cell.group, kept);
-        }
-        _ => {
-            drop(kept);
-            cell.process.kill();
-            cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
-            drop((cell.maker, cell.group));
-        }
-    }
-    if let Some(spawner) = &spec.spawner {
+    let mut plumbing = Plumbing::new(cell.take_stdio());
+    let end = supervise(&mut *cell, &mut plumbing, &mut caller)?;
+    let ended = cell.wait(end.exit, end.alone)?;
+    if let Some(spawner) = &host.spawner {
         spawner.refill();
     }
     plumbing.finish(&mut caller)?;
-    if let Some(Err(error)) = cell.private.map(PrivateFolder::remove) {
-        cell.enforcement.missing.push(format!("removal of the private folder: {error}"));
-    }
     Ok(Outcome {
         exit: end.exit,
         ended: end.ended,
@@ -115,10 +76,11 @@ fn run_in(
         stdout: caller.stdout.finish(),
         stderr: caller.stderr.finish(),
         duration: end.at.saturating_duration_since(started),
-        exceeded,
-        enforcement: cell.enforcement,
-        origin: cell.origin,
-        started_at: cell.started_at,
+        exceeded: end.exceeded.or(ended.exceeded),
+        enforcement: ended.enforcement,
+        changes: ended.changes,
+        origin: ended.origin,
+        started_at: ended.started_at,
     })
 }
 

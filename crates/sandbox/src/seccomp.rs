@@ -7,6 +7,7 @@
 
 mod alone;
 mod new_files;
+mod refusal;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,6 +19,7 @@ use seccompiler::{
 };
 
 use crate::error::SandboxError;
+use refusal::Refusal;
 
 /// Maximum size of one System V segment, in bytes, if no control group counts segments that are not attached. A
 /// namespace has room for 4,096 segments (`SHMMNI` of linux/shm.h), so all together have at most 64 MiB.
@@ -97,12 +99,6 @@ fn refusals() -> Result<BTreeMap<c_long, Refusal>, BackendError> {
     // clone.
     refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
     Ok(refused)
-}
-
-/// A refusal: the error number, and the arguments to refuse; all arguments if the list is empty.
-struct Refusal {
-    errno: c_int,
-    when: Vec<SeccompRule>,
 }
 
 /// Number of calls that one part of the filter compares one after the other.

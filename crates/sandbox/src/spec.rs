@@ -1,15 +1,11 @@
-//! A caller's description of a cell and of the command in it.
+//! A caller's description of a cell and of the command in it: plain data. The live parts that a cell
+//! stands on are in [`CellHost`](crate::CellHost).
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use crate::home::KeptHome;
-use crate::late_mask::LateMasks;
-use crate::limits::{Limits, ProcessTotal};
-use crate::network::{Network, SessionNetwork};
-use crate::spawner::Spawner;
+use crate::limits::values::Limits;
 
 /// The content and settings of a cell, made once for each call.
 ///
@@ -62,9 +58,6 @@ pub struct CellSpec {
     /// Small files for the cell's private home folder, which is in memory and disappears with the
     /// cell: a path relative to the home, and the content.
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
-    /// Storage that keeps the caches of the home from one cell to the next. Without it, or if it
-    /// cannot be shown, the caches are in memory like the rest.
-    pub kept_home: Option<Arc<KeptHome>>,
     /// Folder for output that exceeds the memory buffers, in files without a name.
     pub spool_directory: PathBuf,
     /// Maximum number of bytes of each stream that are stored on disk. Further bytes are counted
@@ -78,47 +71,17 @@ pub struct CellSpec {
     /// roots.
     pub overlay_only: bool,
     /// True if the command must leave no lasting changes: the roots of `read_write` are shown
-    /// read-only and `kept_home` is not used. Without an overlay, which the caller then discards,
+    /// read-only and the kept home is not used. Without an overlay, which the caller then discards,
     /// the workspace is read-only too.
     pub reads_only: bool,
     /// Limits of the command.
     pub limits: Limits,
-    /// Counter of the processes that [`Limits::process_count`] counts together. Without it, each cell
-    /// counts alone.
-    pub process_total: Option<Arc<ProcessTotal>>,
     /// True to refuse if the machine cannot enforce a limit exactly, or lacks another feature of a
     /// cell.
     pub strict: bool,
     /// Size of a new terminal, which then serves as standard descriptors and controlling terminal
     /// of the command; its output is then one stream. It is never an existing terminal of the host.
     pub terminal: Option<TerminalSize>,
-    /// Handle that covers further files while the command runs; a separate one for each cell.
-    pub late_masks: Option<Arc<LateMasks>>,
-    /// Entrance of a cell that the system's bwrap makes, if this program may not make one. Without
-    /// it, bwrap is not used.
-    pub entrance: Option<Entrance>,
-    /// Spawner that provides waiting cells. Without it, or if it has no suitable cell, this process
-    /// makes the cell.
-    pub spawner: Option<Arc<Spawner>>,
-    /// Network of the cell, instead of the spawner's. The spawner's cells wait in its own network,
-    /// so none of them is used.
-    pub network: Option<SessionNetwork>,
-    /// True if connections at the [`Doors`](crate::Doors) of the shared network are accepted.
-    pub has_doors: bool,
-}
-
-impl CellSpec {
-    /// Returns the caches of the home, if the command may change them.
-    pub(crate) fn shared_home(&self) -> Option<&Arc<KeptHome>> {
-        self.kept_home.as_ref().filter(|_| !self.reads_only)
-    }
-
-    /// Returns the network that the cell shares with others. A spawner's network belongs to all
-    /// cells that name the spawner, including those that it did not make.
-    pub(crate) fn shared_network(&self) -> Option<&Network> {
-        let of_spawner = || self.spawner.as_ref().and_then(|spawner| spawner.network());
-        self.network.as_ref().map(SessionNetwork::network).or_else(of_spawner)
-    }
 }
 
 /// A file in the upper folder of an overlay that hides the file of the same name below it.

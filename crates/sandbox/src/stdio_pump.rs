@@ -8,9 +8,9 @@ use rustix::io::{Errno, read, write};
 
 use crate::error::SandboxError;
 use crate::outcome::Stream;
+use crate::owner::Owner;
 use crate::stdin_wait;
 use crate::streams::Ends;
-use crate::supervise::Owner;
 
 /// Bytes per read: the size of a pipe.
 const CHUNK: usize = 64 * 1024;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::write;
 
-use crate::SandboxError;
+use crate::error::SandboxError;
 
 /// A handle that stops a command from any thread. Clones stop the same command.
 ///

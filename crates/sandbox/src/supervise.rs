@@ -9,18 +9,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 
-use crate::child::SIGNAL;
-use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
-use crate::launch::Cell;
-use crate::limits::LimitInForce;
-use crate::limits::space::Space;
-use crate::limits::watchdog::Watchdog;
-use crate::outcome::{EndReason, Exit, Stream};
-use crate::program;
-use crate::spec::Command;
+use crate::isolation::cell::{Cell, CellEvent};
+use crate::limits::values::LimitInForce;
+use crate::outcome::{EndReason, Exit};
+use crate::owner::{Owner, OwnerRequest};
 use crate::stdio_pump::Plumbing;
 
 /// Time for a command to end after SIGTERM, before it is killed with all other processes of its
@@ -32,51 +26,6 @@ const TERMINATION_GRACE: Duration = Duration::from_millis(200);
 /// open. It is long enough for the reader of a process substitution to finish; a process that runs
 /// longer was left in the background.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
-
-/// The owner of a supervised cell.
-pub(crate) trait Owner {
-    /// True if the command's descendants run on after its end; false if they are killed then.
-    const LINGERS: bool;
-
-    /// Takes the next piece of output.
-    fn output(&mut self, stream: Stream, chunk: &[u8]);
-
-    /// Returns the time at which the cell must end, and the reason. Called again before every wait.
-    fn deadline(&self) -> Option<(Instant, EndReason)>;
-
-    /// Returns a descriptor that is readable when there is a [`OwnerRequest`]; `None` if there will be none
-    /// any more.
-    fn event(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Takes the next wish.
-    fn wish(&mut self) -> Option<OwnerRequest>;
-
-    /// Notifies the owner that the program runs.
-    fn started(&mut self) {}
-
-    /// Hands over the caller's side of the terminal that the command has made.
-    fn terminal(&mut self, _terminal: BorrowedFd<'_>) -> Result<(), SandboxError> {
-        Ok(())
-    }
-
-    /// Reports the number of input bytes that the command's side has taken, or that were dropped.
-    fn input_taken(&mut self, _bytes: usize) {}
-
-    /// Notifies the owner that the command has ended.
-    fn command_ended(&mut self, _exit: Exit) {}
-}
-
-/// A request of an owner.
-pub(crate) enum OwnerRequest {
-    /// End the command.
-    End(EndReason),
-    /// Send this signal to the command's process group.
-    Signal(u8),
-    /// Write these bytes to the command's input.
-    Input(Vec<u8>),
-    /// Close the command's input after the pending bytes.
-    EndOfInput,
-}
 
 /// The end of a command: its status, reason and time.
 #[derive(Clone, Copy, Debug)]
@@ -111,9 +60,7 @@ enum Life {
 /// Runs the cell to its end. When this returns, with or without an error, the caller drops the
 /// cell, which kills all remaining processes.
 pub(crate) fn supervise<O: Owner>(
-    cell: &Cell,
-    space: Space,
-    command: &Command,
+    cell: &mut dyn Cell,
     plumbing: &mut Plumbing,
     owner: &mut O,
 ) -> Result<End, SandboxError> {
@@ -124,20 +71,20 @@ pub(crate) fn supervise<O: Owner>(
     let mut life = Life::Running;
     let mut control_open = true;
     let mut waited_for_input = false;
-    let total = cell.process_total.clone();
-    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, space, total, Instant::now());
+    let mut watchdog = cell.take_watchdog(Instant::now());
+    let cell = &*cell;
     let mut exceeded = None;
     loop {
         let now = Instant::now();
         let deadline = owner.deadline();
         match (life, deadline) {
             (Life::Running, Some((deadline, why))) if now >= deadline => {
-                waited_for_input = plumbing.waits_for_input(cell.process.pid());
+                waited_for_input = plumbing.waits_for_input(cell.first_process());
                 life = terminate(cell, why);
             }
             (Life::Left(end), Some((deadline, why))) if now >= deadline => life = kill_left(cell, end, why),
             (Life::Terminating(why, kill), _) if now >= kill => {
-                cell.process.kill();
+                cell.kill();
                 life = Life::Killed(why);
             }
             _ => {}
@@ -153,7 +100,7 @@ pub(crate) fn supervise<O: Owner>(
             life = match life {
                 Life::Left(end) => kill_left(cell, end, EndReason::Killed),
                 _ => {
-                    cell.process.kill();
+                    cell.kill();
                     Life::Killed(EndReason::Killed)
                 }
             };
@@ -166,7 +113,6 @@ pub(crate) fn supervise<O: Owner>(
             Life::Left(end) | Life::LeftKilled(end) if !control_open => {
                 return Ok(End { exceeded, waited_for_input, ..end });
             }
-            // The control socket closes only when the cell's first process ends.
             Life::Killed(ended) if all_read && !control_open => {
                 let exit = Exit::Signal(libc::SIGKILL);
                 return Ok(End { exit, ended, at: now, alone: false, exceeded, waited_for_input });
@@ -179,31 +125,25 @@ pub(crate) fn supervise<O: Owner>(
 
         let listens = matches!(life, Life::Running | Life::Left(_));
         let ready = wait(cell, plumbing, control_open, owner.event().filter(|_| listens), wake, now)?;
-        // INVARIANT: reports of the cell are read before output of the command. The namespaces are
-        // handed over before the command starts, so a reader of its output can already have a file
-        // covered.
+        // INVARIANT: events of the cell are read before output of the command. The cell is connected
+        // before the command starts, so a reader of its output can already have a file covered.
         let mut listen = ready.control;
         while std::mem::take(&mut listen) {
-            match Report::receive_with(cell.control.as_fd()) {
-                Ok(Some((Report::Ended { status, last }, _))) => {
-                    life = over::<O>(life, status, last);
+            match cell.next_event()? {
+                Some(CellEvent::Ended { exit, alone }) => {
+                    life = over::<O>(life, exit, alone);
                     if let Life::Over(end, _) | Life::Left(end) = life {
                         owner.command_ended(end.exit);
                     }
                 }
-                Ok(Some((report @ (Report::UserNamespace | Report::MountNamespace), Some(namespace)))) => {
-                    cell.hands_over(report, namespace)?;
-                    listen = true;
-                }
-                Ok(Some((Report::Started, _))) => owner.started(),
-                Ok(Some((Report::Terminal, Some(terminal)))) => {
+                Some(CellEvent::Connected) => listen = true,
+                Some(CellEvent::Started) => owner.started(),
+                Some(CellEvent::Terminal(terminal)) => {
                     owner.terminal(terminal.as_fd())?;
                     plumbing.connect(terminal)?;
                 }
-                Ok(Some((report, _))) => return Err(failed_to_start(cell, command, report)),
-                Ok(None) => control_open = false,
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(errno) => return Err(SandboxError::io("listening to the cell")(errno)),
+                Some(CellEvent::Closed) => control_open = false,
+                None => {}
             }
         }
         for index in 0..ready.outputs.len() {
@@ -219,13 +159,13 @@ pub(crate) fn supervise<O: Owner>(
             match wish {
                 OwnerRequest::End(why) => match life {
                     Life::Running => {
-                        waited_for_input = plumbing.waits_for_input(cell.process.pid());
+                        waited_for_input = plumbing.waits_for_input(cell.first_process());
                         life = terminate(cell, why);
                     }
                     Life::Left(end) => life = kill_left(cell, end, why),
                     Life::Terminating(..) | Life::Killed(_) | Life::Over(..) | Life::LeftKilled(_) => {}
                 },
-                OwnerRequest::Signal(number) => signal(cell, number),
+                OwnerRequest::Signal(number) => cell.signal(number),
                 OwnerRequest::Input(bytes) => plumbing.put_in(&bytes),
                 OwnerRequest::EndOfInput => plumbing.end_input(),
             }
@@ -233,31 +173,21 @@ pub(crate) fn supervise<O: Owner>(
     }
 }
 
-fn terminate(cell: &Cell, why: EndReason) -> Life {
-    signal(cell, TERMINATE);
+fn terminate(cell: &dyn Cell, why: EndReason) -> Life {
+    cell.signal(TERMINATE);
     Life::Terminating(why, Instant::now() + TERMINATION_GRACE)
 }
 
-/// Number of SIGTERM, for the control socket.
+/// Number of SIGTERM.
 const TERMINATE: u8 = 15;
 
-fn signal(cell: &Cell, number: u8) {
-    // If the cell is gone already, its end is about to be read from the control socket.
-    let _gone = send(&cell.control, &[SIGNAL, number], SendFlags::NOSIGNAL);
-}
-
 /// Kills the command's descendants. The exit status of the command itself stays.
-fn kill_left(cell: &Cell, end: End, ended: EndReason) -> Life {
-    cell.process.kill();
+fn kill_left(cell: &dyn Cell, end: End, ended: EndReason) -> Life {
+    cell.kill();
     Life::LeftKilled(End { ended, ..end })
 }
 
-fn over<O: Owner>(life: Life, status: i32, alone: bool) -> Life {
-    let exit = if libc::WIFEXITED(status) {
-        Exit::Code(libc::WEXITSTATUS(status))
-    } else {
-        Exit::Signal(libc::WTERMSIG(status))
-    };
+fn over<O: Owner>(life: Life, exit: Exit, alone: bool) -> Life {
     let ended = match life {
         Life::Running => EndReason::Finished,
         Life::Terminating(why, _) | Life::Killed(why) => why,
@@ -286,7 +216,7 @@ struct WaitEvents {
 }
 
 fn wait(
-    cell: &Cell,
+    cell: &dyn Cell,
     plumbing: &Plumbing,
     control_open: bool,
     event: Option<BorrowedFd<'_>>,
@@ -295,7 +225,7 @@ fn wait(
 ) -> Result<WaitEvents, SandboxError> {
     let [output, error] = plumbing.to_read().map(|fd| fd.map(|fd| (fd, PollFlags::IN)));
     let input = plumbing.to_write().map(|fd| (fd, PollFlags::OUT));
-    let control = control_open.then(|| (cell.control.as_fd(), PollFlags::IN));
+    let control = control_open.then(|| (cell.events(), PollFlags::IN));
     let sources = [output, error, input, control, event.map(|event| (event, PollFlags::IN))];
     let mut fds: Vec<PollFd<'_>> =
         sources.iter().flatten().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
@@ -315,46 +245,4 @@ fn wait(
     let [output, error, input, control, wished] =
         sources.map(|source| source.is_some() && polled.next().is_some_and(|fd| !fd.revents().is_empty()));
     Ok(WaitEvents { outputs: [output, error], input, control, wished })
-}
-
-/// Makes the error for a report of a command that never ran.
-fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxError {
-    match report {
-        Report::Fault(fault) => cell.fault(fault),
-        Report::WorkingDirectory(errno) => {
-            SandboxError::WorkingDirectory { path: command.working_directory.clone(), source: errno.into() }
-        }
-        Report::Execute { failure: ExecuteFailure::NotFound, .. } => {
-            SandboxError::ProgramNotFound { program: program::name(command) }
-        }
-        Report::Execute { failure, errno } => SandboxError::NotExecutable {
-            program: program::name(command),
-            reason: reason(failure, errno),
-            source: errno.into(),
-        },
-        Report::Ended { .. }
-        | Report::Ready
-        | Report::Started
-        | Report::Terminal
-        | Report::UserNamespace
-        | Report::MountNamespace => SandboxError::Io {
-            doing: "understanding the cell",
-            source: std::io::ErrorKind::InvalidData.into(),
-        },
-    }
-}
-
-/// Returns the reason why a command could not be executed, in words.
-fn reason(failure: ExecuteFailure, errno: Errno) -> &'static str {
-    match (failure, errno) {
-        (ExecuteFailure::InterpreterMissing, _) => {
-            "the interpreter or loader that it names is not in the sandbox"
-        }
-        (_, Errno::ACCESS) => "permission denied: it is not executable, or is a folder",
-        (_, Errno::NOEXEC) => {
-            "it is neither a program for this machine nor a script that names its interpreter"
-        }
-        (_, Errno::TOOBIG) => "its arguments and environment are too large",
-        _ => "the kernel refuses to execute it",
-    }
 }

@@ -15,6 +15,9 @@ pub(crate) const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
 /// Groups of a cell, as its `/etc/group`.
 pub(crate) const GROUP: &str = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n";
 
+/// Home folder of the command's user.
+pub(crate) const HOME: &str = "/home/agent";
+
 /// Folders in which programs are searched if the caller names none.
 pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 

@@ -22,10 +22,8 @@ use crate::landlock::{Rights, Rules};
 use crate::overlay::Layers;
 use crate::roots::{Root, Roots};
 use crate::spec::CellSpec;
-use crate::system::{self, SystemEntry};
+use crate::system::{self, HOME, SystemEntry};
 
-/// Home folder of the command's user.
-pub(crate) const HOME: &str = "/home/agent";
 /// Folder in the root with the sources of covers. It stays there, read-only like the root.
 pub(crate) const SCRATCH: &str = "/.cell";
 

@@ -1,34 +1,37 @@
-//! The suite of `tests/cells` once more, in cells that were prepared for the call; and tests of
+//! The suite of `tests/sandbox/cells` once more, in cells that were prepared for the call; and tests of
 //! objects that must not be taken from a cell like that.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
 #![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
 
-#[path = "cells/attacks.rs"]
+#[path = "sandbox/cells/attacks.rs"]
 mod attacks;
-#[path = "cells/development.rs"]
+#[path = "sandbox/cells/development.rs"]
 mod development;
-#[path = "cells/ending.rs"]
+#[path = "sandbox/cells/ending.rs"]
 mod ending;
-#[path = "cells/files.rs"]
+#[path = "sandbox/cells/files.rs"]
 mod files;
-#[path = "cells/homes.rs"]
+#[path = "sandbox/cells/homes.rs"]
 mod homes;
-#[path = "cells/late.rs"]
+#[path = "sandbox/cells/late.rs"]
 mod late;
-#[path = "cells/limits.rs"]
+#[path = "sandbox/cells/limits.rs"]
 mod limits;
-#[path = "cells/support.rs"]
+#[path = "sandbox/cells/support.rs"]
 mod support;
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use sandbox::{CellSpec, KeptHome, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper};
+use parking_lot::Mutex;
+use sandbox::{
+    CellHost, CellSpec, KeptHome, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper,
+};
 
 use crate::support::{Place, TIMEOUT, stdout};
 
@@ -53,15 +56,16 @@ static START: extern "C" fn() = start;
 /// Runs in a prepared cell, and verifies that: a suite that fell back would prove nothing.
 fn run(
     spec: &CellSpec,
+    host: &CellHost,
     command: &sandbox::Command,
     deadline: Option<std::time::Duration>,
     stopper: &Stopper,
     on_output: &mut dyn FnMut(sandbox::Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
-    let spec = CellSpec { spawner: SPAWNER.get().cloned(), ..spec.clone() };
-    let ready = sandbox::make_ready(&spec)?;
-    let outcome = sandbox::run(&spec, command, deadline, stopper, on_output)?;
+    let _alone = READY.lock();
+    let host = CellHost { spawner: SPAWNER.get().cloned(), ..host.clone() };
+    let ready = host.make_ready(spec)?;
+    let outcome = sandbox::run(spec, &host, command, deadline, stopper, on_output)?;
     assert_eq!(outcome.origin, if ready { Origin::Ready } else { Origin::Made });
     Ok(outcome)
 }
@@ -71,6 +75,7 @@ struct Scene {
     place: Place,
     folder: tempfile::TempDir,
     spec: CellSpec,
+    host: CellHost,
 }
 
 impl Scene {
@@ -82,8 +87,9 @@ impl Scene {
         let overlay = Overlay { upper: around.join("upper"), work: around.join("work") };
         fs::create_dir(&overlay.upper).unwrap();
         fs::create_dir(&overlay.work).unwrap();
-        let spec = CellSpec { spawner: SPAWNER.get().cloned(), overlay: Some(overlay), ..place.spec.clone() };
-        Self { place, folder, spec }
+        let spec = CellSpec { overlay: Some(overlay), ..place.spec.clone() };
+        let host = CellHost { spawner: SPAWNER.get().cloned(), ..CellHost::default() };
+        Self { place, folder, spec, host }
     }
 
     /// Makes a scene that keeps the home's caches in a folder of that name next to the changes.
@@ -95,11 +101,11 @@ impl Scene {
 
     fn keep(&mut self, name: &str) {
         let home = KeptHome::new(self.folder.path().join(name), &self.spec.workspace).unwrap();
-        self.spec.kept_home = Some(Arc::new(home));
+        self.host.kept_home = Some(Arc::new(home));
     }
 
     fn kept_home(&self) -> Arc<KeptHome> {
-        self.spec.kept_home.clone().unwrap()
+        self.host.kept_home.clone().unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -109,8 +115,8 @@ impl Scene {
     /// Makes a cell ready for the current state, calls `change`, and runs the line. Returns the
     /// origin of the cell and the line's output.
     fn ready_then(&mut self, change: impl FnOnce(&mut Self), line: &str) -> (Origin, String) {
-        let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(sandbox::make_ready(&self.spec).unwrap());
+        let _alone = READY.lock();
+        assert!(self.host.make_ready(&self.spec).unwrap());
         change(self);
         self.run(line)
     }
@@ -121,7 +127,8 @@ impl Scene {
             working_directory: self.spec.workspace.clone(),
         };
         let stopper = Stopper::new().unwrap();
-        let outcome = sandbox::run(&self.spec, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
+        let outcome =
+            sandbox::run(&self.spec, &self.host, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
         assert_eq!(outcome.enforcement.workspace, sandbox::WorkspaceChanges::Overlay);
         (outcome.origin, stdout(&outcome))
     }
@@ -148,8 +155,8 @@ fn a_ready_cell_shows_the_workspace_as_it_is_when_the_call_comes() {
 #[test]
 fn a_change_made_while_a_cell_was_ready_counts_as_made_before_the_command() {
     let scene = Scene::new();
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(sandbox::make_ready(&scene.spec).unwrap());
+    let _alone = READY.lock();
+    assert!(scene.host.make_ready(&scene.spec).unwrap());
     scene.place.write("file", "x");
     let changed = rustix::fs::stat(scene.path("file")).unwrap();
     let command = sandbox::Command {
@@ -157,7 +164,8 @@ fn a_change_made_while_a_cell_was_ready_counts_as_made_before_the_command() {
         working_directory: scene.spec.workspace.clone(),
     };
     let stopper = Stopper::new().unwrap();
-    let outcome = sandbox::run(&scene.spec, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
+    let outcome =
+        sandbox::run(&scene.spec, &scene.host, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
     assert_eq!(outcome.origin, Origin::Ready);
     let since = outcome.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let at = (u64::try_from(changed.st_ctime).unwrap(), changed.st_ctime_nsec);
@@ -233,7 +241,7 @@ fn a_ready_cell_is_no_ones_who_wants_to_see_something_else() {
 #[test]
 fn a_ready_cell_that_was_put_away_leaves_folders_that_can_be_used() {
     let mut scene = Scene::new();
-    let change = |scene: &mut Scene| scene.spec.spawner.as_ref().unwrap().put_away();
+    let change = |scene: &mut Scene| scene.host.spawner.as_ref().unwrap().put_away();
     assert_eq!(scene.ready_then(change, "echo x > y; cat y"), (Origin::Spawner, "x\n".to_owned()));
 }
 
@@ -241,18 +249,24 @@ fn a_ready_cell_that_was_put_away_leaves_folders_that_can_be_used() {
 fn the_caches_of_a_ready_cell_are_nobodys_until_its_command_runs() {
     let scene = Scene::keeping("home");
     let home = scene.kept_home();
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
-    assert!(sandbox::make_ready(&scene.spec).unwrap());
+    let _alone = READY.lock();
+    assert!(scene.host.make_ready(&scene.spec).unwrap());
     assert!(home.alone().unwrap().is_some(), "they could never be taken away");
     let command = sandbox::Command {
         program: Program::Shell("echo x > ~/.npm/x && echo running".to_owned()),
         working_directory: scene.spec.workspace.clone(),
     };
     let mut observed = Vec::new();
-    let outcome =
-        sandbox::run(&scene.spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut |_, _| {
+    let outcome = sandbox::run(
+        &scene.spec,
+        &scene.host,
+        &command,
+        Some(TIMEOUT),
+        &Stopper::new().unwrap(),
+        &mut |_, _| {
             observed.push(home.alone().unwrap().is_none());
-        });
+        },
+    );
     assert_eq!((outcome.unwrap().origin, observed), (Origin::Ready, vec![true]));
     assert!(home.alone().unwrap().is_some());
     assert_eq!(fs::read_to_string(home.caches().join("npm/x")).unwrap(), "x\n");
@@ -296,7 +310,7 @@ fn a_ready_cell_is_no_ones_who_keeps_other_caches_or_none() {
         Scene::keeping("home").ready_then(marked, "cat ~/.npm/x")
     };
     assert_eq!(after(|scene| scene.keep("other")), (Origin::Spawner, String::new()));
-    assert_eq!(after(|scene| scene.spec.kept_home = None), (Origin::Spawner, String::new()));
+    assert_eq!(after(|scene| scene.host.kept_home = None), (Origin::Spawner, String::new()));
     // Caches named as another process would name them.
     assert_eq!(after(|scene| scene.keep("home")), (Origin::Ready, "mine".to_owned()));
 }

@@ -9,7 +9,6 @@
 //! This crate judges nothing, knows no program, and does no input or output.
 
 mod brush;
-mod catch_panic;
 mod expand;
 mod heredoc;
 mod raw;
@@ -21,7 +20,7 @@ mod variables;
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};
 pub use variables::is_of_the_script;
 
-use catch_panic::caught;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Maximum length of a line, in bytes: no smaller bound on a parser's time is known.
 pub const LONGEST_LINE: usize = 32 * 1024;
@@ -83,6 +82,12 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
         return Err(Opaque::new("it holds no command"));
     }
     expand::settle(&first)
+}
+
+/// Turns a panic of a parser into [`Opaque`]. No line is known that causes one, so the program's
+/// panic hook reports it like any other.
+fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, Opaque> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(Opaque::new("a parser gave up on it")))
 }
 
 /// Returns true for control characters except tab and newline, and for characters that hide,

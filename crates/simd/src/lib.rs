@@ -7,14 +7,12 @@
 //! written first, and tests compare the other levels with it. The crate knows no model and no
 //! index, and starts no threads.
 
-mod dot;
 mod float;
 mod level;
 mod matrix;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use dot::{Line, SCALE_OF_QUERY, Split, dots};
 pub use float::{Rows, attend, dense, dot, gelu, normalise, quantise};
 pub use level::Level;
 pub use matrix::{COLUMNS, Panels, Quantised, product};

@@ -7,9 +7,9 @@
     reason = "rounding is what happens here"
 )]
 
+use crate::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::level::Kind;
-use crate::{Level, Line};
 
 /// Columns of one panel.
 pub const COLUMNS: usize = 64;
@@ -17,6 +17,16 @@ pub const COLUMNS: usize = 64;
 const ROWS: usize = 6;
 /// Lines of one panel for four rows of the matrix.
 pub(crate) const LINES: usize = COLUMNS / 16;
+
+/// 64 signed bytes in one line of the processor's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [i8; 64]);
+
+impl Line {
+    /// A line of zeros.
+    pub(crate) const ZERO: Self = Self([0; 64]);
+}
 
 /// A matrix of signed bytes with a scale for each column, in the order in which products read it:
 /// panels of 64 columns, and in a panel four rows at a time, column by column.

@@ -7,21 +7,17 @@
 #![allow(clippy::cast_ptr_alignment, reason = "the loads take any alignment")]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_shuffle_epi32, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_broadcast_ss, _mm256_castsi256_si128, _mm256_dpbusd_avx_epi32,
-    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_ps, _mm256_setzero_si256,
-    _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_ps, _mm256_storeu_si256,
-    _mm256_xor_si256, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_xor_si512,
+    __m256, __m256i, __m512, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcast_ss,
+    _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_slli_epi16,
+    _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_dpbusd_epi32,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
-use crate::dot::whole;
 use crate::float::{Grid, WIDTH};
 use crate::level::Kind;
-use crate::matrix::{LINES, Tile};
-use crate::{Line, Split};
+use crate::matrix::{LINES, Line, Tile};
 
 /// Computes the sums of up to six rows with one panel. The caller has checked that rows and panel
 /// are whole.
@@ -160,103 +156,6 @@ fn put<const R: usize>(tile: &mut Tile, line: usize, sums: [[__m256i; 2]; R]) {
             unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), sum) };
         }
     }
-}
-
-/// Computes dot products with many rows.
-pub(crate) fn dots(kind: Kind, query: &Split, rows: &[Line], out: &mut [f32]) {
-    assert!(
-        rows.len() == out.len() * query.lines() && query.second.len() == query.lines(),
-        "a place for every row"
-    );
-    // SAFETY: a kind is created only after its features were found; the sizes are as asserted.
-    match kind {
-        Kind::Avx512Vnni => unsafe { dots_512(query, rows, out) },
-        Kind::AvxVnni => unsafe { dots_vnni(query, rows, out) },
-        Kind::Avx2 | Kind::Portable => unsafe { dots_256(query, rows, out) },
-    }
-}
-
-/// Returns the excess of the products, because one of their sides is unsigned: 128 times the sum of
-/// the other side.
-fn excess(lines: &[Line]) -> i32 {
-    lines.iter().flat_map(|line| line.0).map(i32::from).sum::<i32>() * 128
-}
-
-/// # Safety
-/// `rows` has `out.len()` times the lines of `query`.
-#[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn dots_512(query: &Split, rows: &[Line], out: &mut [f32]) {
-    let (first_excess, second_excess) = (excess(&query.first), excess(&query.second));
-    let flip = _mm512_set1_epi8(i8::MIN);
-    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
-        let (mut first, mut second) = (_mm512_setzero_si512(), _mm512_setzero_si512());
-        for (row, (high, low)) in row.iter().zip(query.first.iter().zip(&query.second)) {
-            // SAFETY: a line is 64 bytes.
-            let [row, high, low] =
-                unsafe { [row, high, low].map(|line| _mm512_loadu_si512(line.0.as_ptr().cast())) };
-            let row = _mm512_xor_si512(row, flip);
-            first = _mm512_dpbusd_epi32(first, row, high);
-            second = _mm512_dpbusd_epi32(second, row, low);
-        }
-        *out = whole(
-            _mm512_reduce_add_epi32(first) - first_excess,
-            _mm512_reduce_add_epi32(second) - second_excess,
-        );
-    }
-}
-
-/// # Safety
-/// The conditions of `dots_512` apply.
-#[target_feature(enable = "avx2,avxvnni")]
-unsafe fn dots_vnni(query: &Split, rows: &[Line], out: &mut [f32]) {
-    let (first_excess, second_excess) = (excess(&query.first), excess(&query.second));
-    let flip = _mm256_set1_epi8(i8::MIN);
-    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
-        let (mut first, mut second) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-        for place in 0..row.len() {
-            // SAFETY: `place` is one of the lines of all three.
-            let (row, high, low) =
-                unsafe { (halves(row, place), halves(&query.first, place), halves(&query.second, place)) };
-            for half in 0..2 {
-                let row = _mm256_xor_si256(row[half], flip);
-                first = _mm256_dpbusd_avx_epi32(first, row, high[half]);
-                second = _mm256_dpbusd_avx_epi32(second, row, low[half]);
-            }
-        }
-        *out = whole(sum_of(first) - first_excess, sum_of(second) - second_excess);
-    }
-}
-
-/// # Safety
-/// The conditions of `dots_512` apply.
-#[target_feature(enable = "avx2")]
-unsafe fn dots_256(query: &Split, rows: &[Line], out: &mut [f32]) {
-    let halved = |lines: __m256i| {
-        [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(lines)), _mm256_srai_epi16::<8>(lines)]
-    };
-    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
-        let (mut first, mut second) = (_mm256_setzero_si256(), _mm256_setzero_si256());
-        for place in 0..row.len() {
-            // SAFETY: `place` is one of the lines of all three.
-            let (row, high, low) =
-                unsafe { (halves(row, place), halves(&query.first, place), halves(&query.second, place)) };
-            for half in 0..2 {
-                let (row, high, low) = (halved(row[half]), halved(high[half]), halved(low[half]));
-                for part in 0..2 {
-                    first = _mm256_add_epi32(first, _mm256_madd_epi16(row[part], high[part]));
-                    second = _mm256_add_epi32(second, _mm256_madd_epi16(row[part], low[part]));
-                }
-            }
-        }
-        *out = whole(sum_of(first), sum_of(second));
-    }
-}
-
-#[target_feature(enable = "avx2")]
-fn sum_of(eight: __m256i) -> i32 {
-    let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
-    let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b00_00_11_10>(four));
-    _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two)))
 }
 
 /// Computes products of floats: up to six rows of `left` with 32 columns of `right`. See `float::products`.

@@ -14,16 +14,14 @@
 mod check;
 mod clock;
 mod covering;
-pub mod gmail;
 mod guard;
-pub mod linear;
 mod policy;
 mod run;
 pub mod web;
 mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};
-pub use clock::{FixedClock, MovingClock};
+pub use clock::{FixedClock, MovingClock, MovingTimer};
 pub use covering::TestSecrets;
 pub use guard::{DenyNames, Permissive};
 pub use policy::policy_of;

@@ -8,7 +8,7 @@ use std::thread::Thread;
 use checkpoint::{Outcome, Terms};
 use roots::Roots;
 use serde_json::Value;
-use tool::{AnyTool, Code, Context, Data, ToolError};
+use tool::{AnyTool, Code, Context, Data, RunResult, ToolError};
 
 use crate::Workspace;
 
@@ -29,11 +29,11 @@ pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> 
 pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
     let prepared = tool.prepare(arguments, &context.place)?;
     if prepared.plan.dry_run.is_some() {
-        let data = block_on(prepared.run(&for_dry_run(context)))?;
-        return value(data);
+        return value(block_on(prepared.run(&for_dry_run(context))).output?);
     }
-    let data = block_on(prepared.run(context))?;
-    if let Some(used) = context.snapshot_use() {
+    let RunResult { output, snapshot, .. } = block_on(prepared.run(context));
+    let data = output?;
+    if let Some(used) = snapshot {
         let call = context.service::<checkpoint::Call>()?;
         let workspace = checkpoint::Workspace::open(&context.place.workspace).expect("the workspace");
         let outcome = call.commit(&workspace, &Terms::since(used.taken_at.into())).expect("a commit");

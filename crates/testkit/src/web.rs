@@ -4,8 +4,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -178,7 +179,7 @@ impl Server {
 
     /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Request> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 
     /// Returns a URL of the server with the host `localhost`.
@@ -230,7 +231,7 @@ fn serve(wire: impl Wire, answer: &Answering, seen: &Mutex<Vec<Request>>) -> io:
     wire.tcp().set_nodelay(true)?;
     let mut wire = BufReader::new(wire);
     while let Some(request) = read(&mut wire)? {
-        seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        seen.lock().push(request.clone());
         let reply = answer(&request);
         let out = wire.get_mut();
         out.write_all(&reply.bytes)?;

@@ -1,6 +1,6 @@
 //! Look-up of a secret's value for the host that the secret is bound to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tool::{Code, Context, ToolError};
 use vault::{HostRule, Kind, RequestPart, SecretBytes, Vault, VaultError};
@@ -9,20 +9,20 @@ use vault::{HostRule, Kind, RequestPart, SecretBytes, Vault, VaultError};
 /// value. In a runtime with this service, `$NAME` is looked up here first.
 pub struct EnvironmentSecrets {
     set: HashMap<String, (SecretBytes, Vec<HostRule>)>,
-    /// Configured variables that have no value.
-    unset: Vec<String>,
+    /// Configured variables without a usable value, each with the reason, as the end of a sentence.
+    unset: BTreeMap<String, String>,
 }
 
 impl EnvironmentSecrets {
     /// Creates the set from triples of name, value and hosts.
     pub fn new(entries: impl IntoIterator<Item = (String, SecretBytes, Vec<HostRule>)>) -> Self {
         let set = entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect();
-        Self { set, unset: Vec::new() }
+        Self { set, unset: BTreeMap::new() }
     }
 
-    /// Adds the names of variables that are configured and have no value.
+    /// Adds configured variables without a usable value, each with the reason.
     #[must_use]
-    pub fn without(self, unset: Vec<String>) -> Self {
+    pub fn without(self, unset: BTreeMap<String, String>) -> Self {
         Self { unset, ..self }
     }
 }
@@ -42,11 +42,10 @@ pub fn secret(
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
     };
     let environment = context.service::<EnvironmentSecrets>().ok();
-    if environment.as_ref().is_some_and(|environment| environment.unset.iter().any(|unset| unset == name)) {
-        let message =
-            format!("{name} is in `environment_secrets`, but not set in the environment of Handfast");
+    if let Some(why) = environment.as_ref().and_then(|environment| environment.unset.get(name)) {
+        let message = format!("{name} is in `environment_secrets`, but {why}");
         return Err(ToolError::new(Code::Unavailable, message)
-            .hint(format!("the user starts Handfast with the variable {name} set")));
+            .hint(format!("the user starts Handfast with the key in the variable {name}")));
     }
     if let Some(environment) = &environment
         && let Some((value, hosts)) = environment.set.get(name)

@@ -1,10 +1,11 @@
 //! Cancellation of a call during any wait.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
+use parking_lot::Mutex;
 use tool::{EffectState, Stop, ToolError};
 
 /// Returns the result of `work`, or the error of a stop that was requested meanwhile. `began` is
@@ -21,13 +22,13 @@ pub async fn unless_stopped<T>(
     let waiting: Arc<Mutex<Option<Waker>>> = Arc::default();
     let woken = waiting.clone();
     stop.on_request(move |_| {
-        if let Some(waker) = woken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(waker) = woken.lock().take() {
             waker.wake();
         }
     });
     std::future::poll_fn(|context| {
         // Register the waker before the check, so that no stop request is lost in between.
-        *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        *waiting.lock() = Some(context.waker().clone());
         if let Some(reason) = stop.requested() {
             let error = ToolError::from(reason);
             let unsure = began.load(Ordering::SeqCst);

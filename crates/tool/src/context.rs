@@ -1,17 +1,17 @@
 //! The context that a tool gets for one call.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
+use crate::{BoxFuture, CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
 
 /// Context of one call, which the runtime passes to the tool.
 pub struct Context {
@@ -33,39 +33,7 @@ pub struct Context {
     pub shows_pictures: bool,
     /// Services of the runtime, by type: the roots, the cell, the catalogue, ...
     pub services: Services,
-    wholes: Mutex<Vec<FullOutput>>,
-    enforced: Mutex<Option<Vec<String>>>,
     warnings: Mutex<Vec<String>>,
-    missed_hosts: Mutex<Option<Vec<String>>>,
-    discard: AtomicBool,
-    snapshot: Mutex<Option<SnapshotUse>>,
-    snapshot_refused: AtomicBool,
-    only_shown: AtomicBool,
-}
-
-/// Record of a call that ran on a snapshot of the workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SnapshotUse {
-    /// Time of the snapshot by the clock of the file system. Changes that others made at this time
-    /// or later are not in it.
-    pub taken_at: SystemTime,
-    /// True if the call could change files in its snapshot alone.
-    pub nothing_else: bool,
-}
-
-/// Full text of a shortened output field, stored in a file because it did not fit into memory.
-#[derive(Debug)]
-pub struct FullOutput {
-    /// Field of the output that holds the shortened text.
-    pub field: &'static str,
-    /// File with the full text, positioned at its start.
-    pub file: File,
-    /// Number of bytes that were produced; larger than the file if the disk limit was reached.
-    pub bytes: u64,
-    /// Number of lines that were produced. A last line without a newline counts.
-    pub lines: u64,
-    /// Number of bytes in the file.
-    pub kept_bytes: u64,
 }
 
 impl Context {
@@ -88,14 +56,7 @@ impl Context {
             progress: Arc::new(NoProgress),
             shows_pictures: false,
             services,
-            wholes: Mutex::default(),
-            enforced: Mutex::default(),
             warnings: Mutex::default(),
-            missed_hosts: Mutex::default(),
-            discard: AtomicBool::new(false),
-            snapshot: Mutex::default(),
-            snapshot_refused: AtomicBool::new(false),
-            only_shown: AtomicBool::new(false),
         }
     }
 
@@ -107,89 +68,15 @@ impl Context {
         self.services.get::<T>()
     }
 
-    /// Reports the limits that the cell of this call enforced, for `meta.sandbox` and the audit.
-    pub fn report_enforced(&self, facts: Vec<String>) {
-        *self.enforced.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
-    }
-
-    /// Returns the limits that the cell enforced, or `None` if the call used no cell.
-    pub fn enforced(&self) -> Option<Vec<String>> {
-        self.enforced.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Adds a warning about a problem besides the call itself. The response carries it in
-    /// `meta.warnings`.
+    /// `meta.warnings`, also if the run does not return, so warnings are no part of its result.
     pub fn warn(&self, warning: String) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        self.warnings.lock().push(warning);
     }
 
     /// Takes the warnings, for the layer that adds them to the response.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Reports that a command could not reach other machines: these hosts, or an unnamed one if the
-    /// list is empty.
-    pub fn report_missed_hosts(&self, hosts: Vec<String>) {
-        *self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
-    }
-
-    /// Takes the hosts that were not reached, for the layer that knows which hosts are listed.
-    pub fn take_missed_hosts(&self) -> Option<Vec<String>> {
-        self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Reports that the call ran on its snapshot, and that every process that could change the
-    /// snapshot has ended.
-    pub fn used_snapshot(&self, used: SnapshotUse) {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(used);
-    }
-
-    /// Returns the record of the snapshot that the call ran on.
-    pub fn snapshot_use(&self) -> Option<SnapshotUse> {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reports that the call could not run on a snapshot and therefore did nothing. The call may
-    /// change the workspace directly only after a decision about that.
-    pub fn refuse_snapshot(&self) {
-        self.snapshot_refused.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns true if the call refused to run on a snapshot.
-    pub fn snapshot_is_refused(&self) -> bool {
-        self.snapshot_refused.load(Ordering::SeqCst)
-    }
-
-    /// Asks to show the changes in the snapshot without committing them. The changes are kept
-    /// aside, and their diff becomes the field `diff` of the output.
-    pub fn only_show_changes(&self) {
-        self.only_shown.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns true if the changes are only to be shown.
-    pub fn changes_are_only_shown(&self) -> bool {
-        self.only_shown.load(Ordering::SeqCst)
-    }
-
-    /// Asks to discard the changes in the snapshot of the workspace. Has no effect without a snapshot.
-    pub fn discard_changes(&self) {
-        self.discard.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns true if the changes are to be discarded.
-    pub fn changes_are_discarded(&self) -> bool {
-        self.discard.load(Ordering::SeqCst)
-    }
-
-    /// Keeps the full text whose shortened form is in `field` of the output.
-    pub fn keep_whole(&self, whole: FullOutput) {
-        self.wholes.lock().unwrap_or_else(PoisonError::into_inner).push(whole);
-    }
-
-    /// Takes the full texts, for the layer that stores them.
-    pub fn take_wholes(&self) -> Vec<FullOutput> {
-        std::mem::take(&mut self.wholes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.warnings.lock())
     }
 }
 
@@ -221,6 +108,24 @@ impl Services {
 pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
+}
+
+/// Waits for moments. A trait, so that tests decide when time has passed.
+pub trait Timer: Send + Sync {
+    /// Returns the present moment of a clock that never goes back.
+    fn now(&self) -> Instant;
+
+    /// Returns a future that ends at the moment.
+    fn sleep_until(&self, moment: Instant) -> BoxFuture<'static, ()>;
+
+    /// Returns a future that ends after the duration.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        // A moment beyond the clock's range is never reached.
+        match self.now().checked_add(duration) {
+            Some(moment) => self.sleep_until(moment),
+            None => Box::pin(std::future::pending()),
+        }
+    }
 }
 
 /// Receiver of the progress of a long call.

@@ -7,6 +7,7 @@
 //! its own timeout, redacts or truncates: the layers of the engine do so around it.
 
 mod arguments;
+mod box_future;
 mod checkpoints;
 mod context;
 mod credential;
@@ -15,23 +16,27 @@ mod described;
 mod effect;
 mod error;
 mod id;
+mod json_size;
 mod level;
-mod memories;
 mod nearest;
 mod notes;
 mod place;
+mod resources;
 mod result;
+mod run_result;
 mod schema;
 mod spec;
 mod stop;
+mod threads;
 mod tool;
 mod visible;
 
 pub use arguments::spell;
+pub use box_future::BoxFuture;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
-    Progress, Redaction, Services, SnapshotUse,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, NoProgress, Outputs, Progress,
+    Redaction, Services, Timer,
 };
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
@@ -39,14 +44,17 @@ pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
+pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;
-pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage};
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
+pub use resources::{Owner, Resource, ResourcePool, ResourceUsage};
 pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
+pub use run_result::{ChangeTreatment, FullOutput, RunResult, SnapshotUse, ToolOutput};
 pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
-pub use tool::{AnyTool, BoxFuture, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
+pub use threads::Threads;
+pub use tool::{AnyTool, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
 pub use visible::{beginning, is_invisible, visible, visible_lines, visible_source};

@@ -1,6 +1,8 @@
 //! The signal that ends a call early.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::{Code, ToolError};
 
@@ -35,7 +37,7 @@ impl Stop {
     /// Asks the call to end. Returns when all callbacks have run, which happens on this thread.
     pub fn request(&self, reason: StopReason) {
         let callbacks = {
-            let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut callbacks = self.0.callbacks.lock();
             if self.0.reason.set(reason).is_err() {
                 return;
             }
@@ -55,7 +57,7 @@ impl Stop {
     /// must not block.
     pub fn on_request(&self, callback: impl FnOnce(StopReason) + Send + 'static) {
         let reason = {
-            let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut callbacks = self.0.callbacks.lock();
             let Some(reason) = self.requested() else {
                 callbacks.push(Box::new(callback));
                 return;

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Context, Data, Effect, Level, Place, Presentation, RawJson, Spec, TextCap, ToolError, schema_of_input,
-    schema_of_output,
+    BoxFuture, Context, Data, Effect, Level, Place, Presentation, RawJson, RunResult, Spec, TextCap,
+    ToolError, ToolOutput, schema_of_input, schema_of_output,
 };
 
 /// Tool: its specification, the plan of a call, and the execution of a call.
@@ -25,8 +24,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Arguments of a call. The doc comment of each field becomes text of the schema. The type must
     /// deny unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// Output of a call, which becomes `data` of the result.
-    type Output: Serialize + JsonSchema;
+    /// Output of a call, which becomes `data` of the result. A [`RunResult`] adds facts about the
+    /// run, such as the treatment of its changes.
+    type Output: ToolOutput;
     /// Fixed properties of the tool.
     const SPEC: Spec;
     /// Names of the arguments that are secrets. Secret arguments are never written down, and an
@@ -168,9 +168,6 @@ impl Plan {
     }
 }
 
-/// Boxed future that can move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
 /// Call with parsed arguments and known effects, ready to run once.
 pub struct PreparedCall {
     /// Plan of the call.
@@ -193,7 +190,7 @@ impl PreparedCall {
     }
 
     /// Executes the call.
-    pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
+    pub fn run(self, context: &Context) -> BoxFuture<'_, RunResult<Data>> {
         self.call.run(context)
     }
 }
@@ -201,7 +198,7 @@ impl PreparedCall {
 /// Tool together with its parsed arguments.
 trait Ready: Send + Sync {
     fn preview(&self, context: &Context) -> Option<String>;
-    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>>;
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>>;
 }
 
 struct ReadyCall<T: Tool> {
@@ -215,11 +212,16 @@ impl<T: Tool> Ready for ReadyCall<T> {
         self.tool.preview(context, &self.args)
     }
 
-    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>> {
         Box::pin(async move {
-            let output = self.tool.run(context, self.args).await?;
-            data(&T::SPEC, &output, self.answer_bytes)
-                .map_err(|error| ToolError::internal("the tool's output is not JSON").because(error))
+            let result = match self.tool.run(context, self.args).await {
+                Ok(output) => output.into_result(),
+                Err(error) => Err(error).into(),
+            };
+            result.and_then(|output| {
+                data(&T::SPEC, &output, self.answer_bytes)
+                    .map_err(|error| ToolError::internal("the tool's output is not JSON").because(error))
+            })
         })
     }
 }
@@ -307,7 +309,7 @@ impl<T: Tool> ErasedTool<T> {
             tool: Arc::new(tool),
             spec: T::SPEC,
             input_schema: schema_of_input::<T::Args>(),
-            output_schema: schema_of_output::<T::Output>(),
+            output_schema: schema_of_output::<<T::Output as ToolOutput>::Data>(),
         })
     }
 }

@@ -44,12 +44,15 @@ pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn A
 mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use database::{Change, Databases, Keep, KeepError};
+    use memory::{AgentMemory, Memories, MemoryCaller};
+    use parking_lot::Mutex;
     use serde_json::Value;
+    use store_sqlite::SqliteStore;
     use testkit::Workspace;
-    use tool::{AnyTool, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, ToolError};
+    use tool::{AnyTool, ToolError};
 
     /// An in-memory record of the changes that can be undone.
     #[derive(Default)]
@@ -57,53 +60,22 @@ mod tests {
 
     impl Keep for RecordedChanges {
         fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
-            self.0.lock().unwrap().push(change.clone());
+            self.0.lock().push(change.clone());
             Ok(())
         }
         fn happened(&self) {}
         fn forget(&self) {}
     }
 
-    /// A memory service that accepts one entry and stores none.
-    struct OneMemory;
-
-    impl Memories for OneMemory {
-        fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError> {
-            let at = jiff::Timestamp::UNIX_EPOCH;
-            let text = |text: &str| text.to_owned();
-            let (id, key, content, agent) = (text("m1"), text(key), text(content), text("main"));
-            let (created_at, changed_at, similarity_score) = (at, at, None);
-            Ok(MemoryEntry {
-                id,
-                key,
-                content,
-                version: 1,
-                shared,
-                agent,
-                created_at,
-                changed_at,
-                similarity_score,
-            })
-        }
-        fn read(&self, _key: &str) -> Result<MemoryEntry, ToolError> {
-            Err(ToolError::new(Code::NotFound, "none"))
-        }
-        fn update(&self, key: &str, _text: &str, _version: Option<u64>) -> Result<MemoryEntry, ToolError> {
-            self.read(key)
-        }
-        fn delete(&self, key: &str, _version: Option<u64>) -> Result<MemoryEntry, ToolError> {
-            self.read(key)
-        }
-        fn list(&self, _prefix: &str, _skip: u64, _limit: u32) -> Result<MemoryPage, ToolError> {
-            Ok(MemoryPage { entries: Vec::new(), has_more: false })
-        }
-        fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError> {
-            let page = self.list(question, skip, limit)?;
-            Ok(MemoryFound { page, confidence: 0.5, by_meaning: false, waiting: 0, without_model: None })
-        }
-        fn history(&self, _key: &str) -> Result<Vec<MemoryChange>, ToolError> {
-            Ok(Vec::new())
-        }
+    /// Returns an empty memory of an agent, and the folder of its store.
+    fn memory() -> (AgentMemory, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
+        let text = |text: &str| text.to_owned();
+        let (agent, session, call) = (text("main"), text("s1"), text("c1"));
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let who = MemoryCaller { workspace: "/w".into(), agent, session, call, now, only_tries: false };
+        (Memories::new(store, None).of(who, None), folder)
     }
 
     /// A workspace, its databases, and the recorded changes.
@@ -150,8 +122,12 @@ mod tests {
         let tools: Vec<_> = worlds.iter().enumerate().map(each).collect();
         let workspace = || {
             let keep: Arc<dyn Keep> = Arc::new(RecordedChanges::default());
-            let memories: Arc<dyn Memories> = Arc::new(OneMemory);
-            Workspace::new().with_service(Arc::new(keep)).with_service(Arc::new(memories))
+            let (memory, folder) = memory();
+            // The store lives as long as the workspace that has its folder as another service.
+            Workspace::new()
+                .with_service(Arc::new(keep))
+                .with_service(Arc::new(memory))
+                .with_service(Arc::new(folder))
         };
         testkit::check_family(&tools, workspace);
     }

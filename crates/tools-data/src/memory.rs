@@ -1,12 +1,12 @@
 //! `memory`: texts that an agent stores for later sessions, found by words and by meaning.
 
-use std::sync::Arc;
-
+use ::memory::{AgentMemory, MemoryError, MemoryVersion};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, Effect, Example, Lane, Level, Memories, MemoryChange, MemoryEntry, MemoryPage, Place,
-    Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Retry, Spec, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 /// Maximum length of a key in characters, and of a text in bytes.
@@ -89,6 +89,54 @@ pub struct Output {
     /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
+}
+
+/// Memory entry.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct MemoryEntry {
+    /// Stable id.
+    id: String,
+    /// Key of the entry.
+    key: String,
+    /// Text; in a list only its beginning.
+    content: String,
+    /// Version number, increased by 1 with each change.
+    version: u64,
+    /// True if all agents of the workspace share the entry.
+    shared: bool,
+    /// Agent that created the entry.
+    agent: String,
+    /// Time of creation.
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+    /// Time of the last change.
+    #[schemars(with = "String")]
+    changed_at: Timestamp,
+    /// Score of a search result, from 0 to 1; higher is better. Results are sorted by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity_score: Option<f64>,
+}
+
+/// One version of a memory entry.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct MemoryChange {
+    /// Version number, starting at 1.
+    version: u64,
+    /// created, updated or deleted.
+    what: String,
+    /// Text of this version.
+    content: String,
+    /// Time of the change.
+    #[schemars(with = "String")]
+    at: Timestamp,
+    /// Agent that made the change.
+    agent: String,
+    /// Session of the change.
+    session: String,
+    /// Call that made the change.
+    call: String,
 }
 
 impl Action {
@@ -176,43 +224,43 @@ impl Tool for Memory {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let memories = context.service::<Arc<dyn Memories>>()?;
-        let one = |entry| Output { entries: vec![entry], ..Output::default() };
+        let memory = context.service::<AgentMemory>()?;
+        let now = context.clock.now();
+        let key = &args.key;
+        let failed = |error| failed(key, "read it, then repeat the change with its version", error);
+        let one = |memory| Output { entries: vec![entry(memory)], ..Output::default() };
         let old = match args.action {
-            Action::Update | Action::Delete if args.dry_run => Some(memories.read(&args.key)?.content),
+            Action::Update | Action::Delete if args.dry_run => {
+                Some(memory.read(key).map_err(failed)?.content)
+            }
             _ => None,
         };
-        let shown = |entry: MemoryEntry| {
-            let new = (args.action != Action::Delete).then_some(entry.content.as_str());
+        let shown = |memory: ::memory::Memory| {
+            let new = (args.action != Action::Delete).then_some(memory.content.as_str());
             let diff = args.dry_run.then(|| difference(old.as_deref(), new));
-            Output { diff, ..one(entry) }
+            Output { diff, ..one(memory) }
         };
         match args.action {
-            Action::Create => memories.create(&args.key, &args.message, args.shared).map(shown),
-            Action::Read => memories.read(&args.key).map(one),
-            Action::Update => memories.update(&args.key, &args.message, args.version).map(shown),
-            Action::Delete => memories.delete(&args.key, args.version).map(shown),
-            Action::History => Ok(Output { versions: memories.history(&args.key)?, ..Output::default() }),
-            Action::Audit if !args.key.is_empty() => {
-                Ok(Output { versions: memories.history(&args.key)?, ..Output::default() })
+            Action::Create => {
+                let created = memory.create(key, &args.message, args.shared, now);
+                created
+                    .map(shown)
+                    .map_err(|error| self::failed(key, "`update` changes an existing entry", error))
             }
-            Action::Search => {
-                let (skip, limit) = args.page();
-                let found = memories.search(&args.message, skip, limit)?;
-                if let Some(why) = &found.without_model {
-                    context.warn(format!("found by words alone, because the model cannot be used: {why}"));
-                }
-                let mode = if found.by_meaning { "hybrid" } else { "keyword" };
-                let waiting = found.by_meaning.then_some(found.waiting);
-                let confidence = Some(found.confidence);
-                Ok(Output { mode: Some(mode.to_owned()), confidence, waiting, ..page(&args, found.page) })
+            Action::Read => memory.read(key).map(one).map_err(failed),
+            Action::Update => memory.update(key, &args.message, args.version, now).map(shown).map_err(failed),
+            Action::Delete => memory.delete(key, args.version, now).map(shown).map_err(failed),
+            Action::History => Ok(Output { versions: history(&memory, key)?, ..Output::default() }),
+            Action::Audit if !key.is_empty() => {
+                Ok(Output { versions: history(&memory, key)?, ..Output::default() })
             }
-            Action::List => listed(&args, memories.as_ref().as_ref()),
+            Action::Search => search(context, &args, &memory),
+            Action::List => listed(&args, &memory),
             Action::Audit => {
-                let found = listed(&args, memories.as_ref().as_ref())?;
+                let found = listed(&args, &memory)?;
                 let mut versions = Vec::new();
                 for entry in &found.entries {
-                    versions.extend(memories.history(&entry.id)?.into_iter().map(|mut change| {
+                    versions.extend(history(&memory, &entry.id)?.into_iter().map(|mut change| {
                         change.content = tool::beginning(&change.content, SHOWN);
                         change
                     }));
@@ -223,18 +271,77 @@ impl Tool for Memory {
     }
 }
 
-fn listed(args: &Args, memories: &dyn Memories) -> Result<Output, ToolError> {
-    let (skip, limit) = args.page();
-    Ok(page(args, memories.list(&args.message, skip, limit)?))
+fn search(context: &Context, args: &Args, memory: &AgentMemory) -> Result<Output, ToolError> {
+    let found = memory.search(&args.message, args.page(), &|| context.stop.requested().is_some());
+    context.stop.check()?;
+    let found = found.map_err(|error| failed(&args.key, "", error))?;
+    if let Some(why) = &found.without_model {
+        context.warn(format!("found by words alone, because the model cannot be used: {why}"));
+    }
+    let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
+    let entries = found
+        .memories
+        .into_iter()
+        .map(|(memory, score)| MemoryEntry { similarity_score: Some(rounded(score)), ..entry(memory) });
+    Ok(Output {
+        mode: Some(if found.by_meaning { "hybrid" } else { "keyword" }.to_owned()),
+        confidence: Some(rounded(found.confidence)),
+        waiting: found.by_meaning.then_some(found.waiting),
+        ..page(args, entries.collect(), found.has_more)
+    })
 }
 
-fn page(args: &Args, found: MemoryPage) -> Output {
-    let next = args.offset + found.entries.len() as u64;
-    let entries = found.entries.into_iter().map(|mut entry| {
+fn listed(args: &Args, memory: &AgentMemory) -> Result<Output, ToolError> {
+    let (skip, limit) = args.page();
+    let (found, has_more) =
+        memory.list(&args.message, skip, limit).map_err(|error| failed(&args.key, "", error))?;
+    Ok(page(args, found.into_iter().map(entry).collect(), has_more))
+}
+
+fn history(memory: &AgentMemory, key: &str) -> Result<Vec<MemoryChange>, ToolError> {
+    let versions = memory.history(key).map_err(|error| failed(key, "", error))?;
+    Ok(versions.into_iter().map(change).collect())
+}
+
+fn page(args: &Args, mut entries: Vec<MemoryEntry>, has_more: bool) -> Output {
+    let next = args.offset + entries.len() as u64;
+    for entry in &mut entries {
         entry.content = tool::beginning(&entry.content, SHOWN);
-        entry
-    });
-    Output { entries: entries.collect(), next_offset: found.has_more.then_some(next), ..Output::default() }
+    }
+    Output { entries, next_offset: has_more.then_some(next), ..Output::default() }
+}
+
+fn entry(memory: ::memory::Memory) -> MemoryEntry {
+    let ::memory::Memory { id, key, content, version, shared, agent, created_at, changed_at } = memory;
+    MemoryEntry { id, key, content, version, shared, agent, created_at, changed_at, similarity_score: None }
+}
+
+fn change(version: MemoryVersion) -> MemoryChange {
+    let MemoryVersion { version, what, content, at, agent, session, call } = version;
+    MemoryChange { version, what, content, at, agent, session, call }
+}
+
+/// Converts an error for the memory under `key`; `hint` resolves a conflict.
+fn failed(key: &str, hint: &str, error: MemoryError) -> ToolError {
+    match error {
+        MemoryError::Unknown => {
+            ToolError::new(Code::NotFound, format!("there is no memory entry `{}`", tool::visible(key)))
+                .hint("use `list` or `search` to find entries")
+        }
+        MemoryError::Conflict(there) => {
+            let message =
+                format!("`{}` already exists with version {}", tool::visible(&there.key), there.version);
+            ToolError::new(Code::Conflict, message).hint(hint).retry(Retry::Never)
+        }
+        MemoryError::Full => {
+            ToolError::new(Code::Quota, error.to_string()).hint("delete entries that are no longer needed")
+        }
+        MemoryError::Stopped => ToolError::new(Code::Cancelled, error.to_string()),
+        MemoryError::Store(error) => {
+            ToolError::new(Code::Runtime, format!("the memory cannot be read or written: {error}"))
+                .because(error)
+        }
+    }
 }
 
 /// Returns all lines of the old text after `-`, then all lines of the new text after `+`.
@@ -248,7 +355,7 @@ fn difference(old: Option<&str>, new: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tool::{Code, Effect, ErasedTool, Level};
+    use tool::ErasedTool;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, SnapshotUse, Spec,
-    TextCap, Timeout, Tool, ToolError,
+    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult, SnapshotUse,
+    Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 use crate::file_edit::Strategy;
@@ -81,7 +81,7 @@ pub(crate) struct PlannedPart {
 
 impl Tool for FilePatch {
     type Args = Args;
-    type Output = Output;
+    type Output = RunResult<Output>;
     const SPEC: Spec = Spec {
         name: "file_patch",
         title: "Apply a patch",
@@ -138,7 +138,7 @@ impl Tool for FilePatch {
         })
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let roots = context.service::<Roots>()?;
         // The draft begins before any read, so that every later change by others is a conflict.
         let draft = context.service::<Draft>()?;
@@ -149,10 +149,10 @@ impl Tool for FilePatch {
         }
         patching.check_targets()?;
         patching.draft(&draft)?;
-        // In a dry run the engine shows the draft and discards it.
-        context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
         let (files, drifts) = patching.told();
-        Ok(Output { files, drifts, applied: !args.is_dry_run(), diff: None })
+        let output = Output { files, drifts, applied: !args.is_dry_run(), diff: None };
+        // In a dry run the engine shows the draft and discards it.
+        Ok(RunResult::from(output).on_snapshot(SnapshotUse::draft(draft.begun())))
     }
 }
 

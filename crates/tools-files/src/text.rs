@@ -159,9 +159,22 @@ fn no_utf8(bytes: &[u8]) -> Conversion {
         [0xff, 0xfe, ..] => Some("utf-16le"),
         [0xfe, 0xff, ..] => Some("utf-16be"),
         _ if !bytes.iter().any(is_control) => Some("latin-1"),
-        _ => None,
+        _ => utf16_without_mark(bytes),
     };
     Conversion { likely, ..base64(bytes) }
+}
+
+/// Returns the byte order of UTF-16 without a byte order mark: one byte of most pairs is zero, and
+/// the other bytes are text.
+fn utf16_without_mark(bytes: &[u8]) -> Option<&'static str> {
+    let is_text = |byte: u8| byte >= b' ' || b"\t\n\x0c\r".contains(&byte);
+    let pairs = bytes.len() / 2;
+    [("utf-16le", 1), ("utf-16be", 0)].into_iter().find_map(|(name, high)| {
+        let (high, low) = bytes.chunks_exact(2).fold((0, 0), |(zeros, texts), pair| {
+            (zeros + usize::from(pair[high] == 0), texts + usize::from(is_text(pair[1 - high])))
+        });
+        (pairs > 1 && low == pairs && high * 4 >= pairs * 3).then_some(name)
+    })
 }
 
 fn utf8(bytes: Vec<u8>, cut: bool) -> Conversion {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use knowledge::{Index, IndexError, Shelf, ShelfError, SyncRequest, SyncResult};
 use roots::Roots;
-use tool::{Code, Context, Retry, ToolError};
+use tool::{Code, Context, Owner, Retry, Threads, ToolError};
 
 use crate::shelf::OfCall;
 
@@ -108,7 +108,7 @@ impl KnowledgeBase {
         }
     }
 
-    /// Computes a few vectors immediately, or many in the background while this program runs.
+    /// Computes a few vectors immediately, or many in the background while this runtime exists.
     pub(crate) fn catch_up(&self, context: &Context) -> Result<knowledge::EmbeddingResult, ToolError> {
         let left = self.index.waiting().map_err(|error| failed(context, error))?;
         let waiting = knowledge::EmbeddingResult { left, ..knowledge::EmbeddingResult::default() };
@@ -121,12 +121,15 @@ impl KnowledgeBase {
         }
         if !self.works.swap(true, Ordering::SeqCst) {
             let (index, works) = (self.index.clone(), self.works.clone());
-            let begun = std::thread::Builder::new().name("knowledge".to_owned()).spawn(move || {
-                // An error here recurs, and is reported, when vectors are requested explicitly.
-                let _ = index.embed(&|| false, &|_, _| {});
-                works.store(false, Ordering::SeqCst);
+            let begun = context.service::<Threads>().and_then(|threads| {
+                threads.start("knowledge", Owner::Runtime, move |stop| {
+                    // An error here recurs, and is reported, when vectors are requested explicitly.
+                    let _ = index.embed(&|| stop.requested().is_some(), &|_, _| {});
+                    works.store(false, Ordering::SeqCst);
+                })
             });
             if begun.is_err() {
+                // Vectors are optional for a search, so it reports only that they are missing.
                 self.works.store(false, Ordering::SeqCst);
             }
         }

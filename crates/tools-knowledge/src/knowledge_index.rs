@@ -150,9 +150,9 @@ impl Tool for KnowledgeIndex {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
 
+    use parking_lot::Mutex;
     use serde_json::json;
     use testkit::{DenyNames, Workspace};
     use tool::{Code, ErasedTool, Progress};
@@ -194,7 +194,7 @@ mod tests {
     impl Progress for TestProgress {
         fn report(&self, done: u64, total: Option<u64>, message: &str) {
             if message == "sections understood" {
-                self.0.lock().unwrap().send((done, total)).unwrap();
+                self.0.lock().send((done, total)).unwrap();
             }
         }
     }

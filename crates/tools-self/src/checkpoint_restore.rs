@@ -6,8 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Checkpoints, Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, SnapshotUse, Spec,
-    TextCap, Timeout, Tool, ToolError, UndoRequest,
+    Checkpoints, Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult,
+    SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError, UndoRequest,
 };
 
 /// The `checkpoint_restore` tool.
@@ -56,7 +56,7 @@ impl Args {
 
 impl Tool for CheckpointRestore {
     type Args = Args;
-    type Output = Output;
+    type Output = RunResult<Output>;
 
     const SPEC: Spec = Spec {
         name: "checkpoint_restore",
@@ -89,12 +89,12 @@ impl Tool for CheckpointRestore {
         Some(shown.unwrap_or_else(|error| format!("this would fail now: {}", error.message)))
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let request = args.request(&context.place)?;
         let laid = context.service::<Arc<dyn Checkpoints>>()?.undo(&request)?;
         context.stop.check()?;
-        context.used_snapshot(SnapshotUse { taken_at: laid.taken_at, nothing_else: true });
-        Ok(Output { paths: laid.paths, notes: laid.notes, diff: None })
+        let output = Output { paths: laid.paths, notes: laid.notes, diff: None };
+        Ok(RunResult::from(output).on_snapshot(SnapshotUse::draft(laid.taken_at)))
     }
 }
 

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use sandbox::{CellSpec, Command, OwnedSessions, SessionError};
+use sandbox::{CellHost, CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
-use crate::shell_execute::Output;
 use crate::wording::failed;
 
-/// Starts a session. Returns the output of the call, with the session's id.
+/// Starts a session. Returns its id, and the limits that its cell enforces.
 pub(crate) fn start(
     context: &Context,
-    cell: CellSpec,
+    (cell, host): (CellSpec, CellHost),
     line: &str,
     command: Command,
     at_most: Option<Duration>,
-) -> Result<Output, ToolError> {
+) -> Result<(String, Vec<String>), ToolError> {
     let sessions = context.service::<OwnedSessions>().map_err(|_| {
         ToolError::new(
             Code::Unavailable,
@@ -25,7 +24,7 @@ pub(crate) fn start(
     })?;
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };
-    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
+    let session = sessions.start(&id, line, cell, host, command, at_most).map_err(|error| match error {
         SessionError::Start(error) => failed(error),
         error => ToolError::new(Code::Quota, error.to_string())
             .hint("close one with shell_session, then try again; the user can change `limits.sessions` of the profile")
@@ -33,6 +32,5 @@ pub(crate) fn start(
     })?;
     let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();
     facts.push("undoable:no".to_owned());
-    context.report_enforced(facts);
-    Ok(Output::begun(id))
+    Ok((id, facts))
 }

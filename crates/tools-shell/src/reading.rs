@@ -22,6 +22,8 @@ pub(crate) struct RequestedPart {
     pub(crate) offset: u64,
     /// Maximum number of bytes.
     pub(crate) limit: usize,
+    /// Maximum number of lines.
+    pub(crate) lines: usize,
     /// Filter for lines.
     pub(crate) regex: Option<Regex>,
     /// True to preserve control sequences.
@@ -129,15 +131,17 @@ pub(crate) struct OutputRead {
     seen: u64,
 }
 
-/// Reads at most `limit` bytes. A longer output is cut after a whole line, or else between
-/// characters and control sequences.
+/// Reads at most `limit` bytes and `lines` lines. A longer output is cut after a whole line, or else
+/// between characters and control sequences.
 fn piece(source: &dyn Source, wanted: &RequestedPart, grows: bool) -> io::Result<OutputRead> {
     let part = source.read(wanted.offset, wanted.limit)?;
     let full = part.bytes.len() == wanted.limit;
     let more = grows || full;
     let seen = part.offset + part.bytes.len() as u64;
+    let mut newlines = part.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let last_allowed = newlines.nth(wanted.lines - 1).map(|(index, _)| index);
     let last_line = part.bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| full);
-    let bytes = match last_line {
+    let bytes = match last_allowed.or(last_line) {
         Some(newline) => &part.bytes[..=newline],
         None if more => &part.bytes[..plain::whole_characters(&part.bytes)],
         None => &part.bytes[..],
@@ -151,7 +155,7 @@ fn piece(source: &dyn Source, wanted: &RequestedPart, grows: bool) -> io::Result
     Ok(OutputRead { text, offset: part.offset, next: part.offset + covered as u64, seen })
 }
 
-/// Returns the matching lines, about `limit` bytes of them. The search continues after the last
+/// Returns the matching lines, about `limit` bytes and at most `lines` of them. The search continues after the last
 /// line that was complete or matched. An incomplete last line, such as a prompt, matches by the
 /// part that is there.
 fn matching(
@@ -164,6 +168,7 @@ fn matching(
     let mut found =
         OutputRead { text: Vec::new(), offset: wanted.offset, next: wanted.offset, seen: wanted.offset };
     let mut first = true;
+    let mut lines = 0;
     loop {
         context.stop.check()?;
         let part = match source.end().and_then(|end| Ok((source.read(found.next, SEARCHED)?, end))) {
@@ -199,9 +204,11 @@ fn matching(
                 break;
             }
             if matches {
-                if !found.text.is_empty() && found.text.len() + text.len() >= wanted.limit {
+                let is_long = !found.text.is_empty() && found.text.len() + text.len() >= wanted.limit;
+                if is_long || lines >= wanted.lines {
                     return Ok(Ok(found));
                 }
+                lines += 1;
                 found.text.extend_from_slice(&text);
                 found.text.push(b'\n');
             }
@@ -216,4 +223,39 @@ fn matching(
 
 fn line_end(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::run_tool;
+    use tool::{AnyTool, ErasedTool};
+
+    use crate::shell_execute::tests::workspace;
+    use crate::{ShellExecute, ShellSession};
+
+    #[test]
+    fn a_page_of_default_size_has_no_more_lines_than_clients_show() {
+        let workspace = workspace();
+        let act = |tool: &dyn AnyTool, arguments: Value| run_tool(tool, &workspace, arguments).unwrap();
+        let command = json!({"command": "seq 5000; exec sleep 1000", "background": true});
+        let id = act(ErasedTool::tool(ShellExecute).as_ref(), command)["session_id"].clone();
+        let read = |arguments: Value| act(ErasedTool::tool(ShellSession).as_ref(), arguments);
+        let last = json!({"action": "read", "session_id": id, "wait": 60, "regex": "^5000$"});
+        assert_eq!(read(last)["content"], "5000\n");
+        for regex in [None, Some(".")] {
+            let (mut offset, mut seen) = (0, String::new());
+            for lines in [1_900, 1_900, 1_200] {
+                let page = json!({"action": "read", "session_id": id, "offset": offset, "regex": regex});
+                let page = read(page);
+                let content = page["content"].as_str().unwrap();
+                assert_eq!(content.lines().count(), lines, "{regex:?} at {offset}");
+                seen.push_str(content);
+                offset = page["next_offset"].as_u64().unwrap();
+            }
+            assert_eq!(seen.lines().last(), Some("5000"));
+        }
+        let asked = json!({"action": "read", "session_id": id, "limit": 100_000});
+        assert_eq!(read(asked)["content"].as_str().unwrap().lines().count(), 5_000);
+    }
 }

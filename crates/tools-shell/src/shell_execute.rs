@@ -1,21 +1,21 @@
 //! `shell_execute`: a line for the shell, in a cell.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sandbox::{
-    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize,
-    WorkspaceChanges,
+    CellHost, CellSpec, ChangeSource, Command, EndReason, Exit, Outcome, Program, SandboxError, Stopper,
+    Stream, TerminalSize,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, CommandLine, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation,
-    SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
+    ChangeTreatment, Class, Code, CommandLine, Context, Effect, EffectState, Example, Lane, Level, Place,
+    Plan, Presentation, RunResult, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 use crate::wording::{
     CROSS_DEVICE_LINK, NO_COPY, ended_early, exit_code, failed, how_to_raise, json, killed,
-    names_cross_device_link, no_dry_run, text,
+    names_cross_device_link, no_dry_run, not_undoable, text,
 };
 use crate::{background, network, plain};
 
@@ -119,7 +119,7 @@ const LONGEST_COMMAND: usize = 131_071;
 
 impl Tool for ShellExecute {
     type Args = Args;
-    type Output = Output;
+    type Output = RunResult<Output>;
 
     const SPEC: Spec = Spec {
         name: "shell_execute",
@@ -202,13 +202,12 @@ impl Tool for ShellExecute {
         timeout(args).filter(|_| !args.background)
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         if args.apply.is_some() {
-            // The engine's layers apply the changes to the workspace.
-            context.used_snapshot(SnapshotUse { taken_at: SystemTime::UNIX_EPOCH, nothing_else: true });
-            return Ok(Output::applied());
+            // The plan names the changes, and the engine commits them.
+            return Ok(Output::applied().into());
         }
-        let cell = context.service::<CellSpec>()?;
+        let (cell, host) = (context.service::<CellSpec>()?, context.service::<CellHost>()?);
         let working_directory = match &args.working_directory {
             Some(directory) => context.place.resolve("working_directory", directory)?,
             None => context.place.workspace.clone(),
@@ -223,7 +222,7 @@ impl Tool for ShellExecute {
         }
         let at_most = timeout(&args);
         let (program, line) = match args.argv() {
-            None => (Program::Shell(args.command.clone()), args.command),
+            None => (Program::Shell(args.command.clone()), args.command.clone()),
             Some(others) => {
                 let words = [std::slice::from_ref(&args.command), others].concat();
                 (Program::Argv(words.iter().map(Into::into).collect()), words.join(" "))
@@ -231,7 +230,9 @@ impl Tool for ShellExecute {
         };
         let command = Command { program, working_directory };
         if args.background {
-            return background::start(context, cell, &line, command, at_most);
+            let cell = (cell, CellHost::clone(&host));
+            let (session_id, sandbox) = background::start(context, cell, &line, command, at_most)?;
+            return Ok(RunResult { sandbox: Some(sandbox), ..Output::begun(session_id).into() });
         }
         let stopper = Stopper::new().map_err(failed)?;
         let at_request = stopper.clone();
@@ -246,28 +247,28 @@ impl Tool for ShellExecute {
             *begun = !bytes.ends_with(b"\n");
         };
         // The engine enforces the deadline: it requests the stop, so that all tools share one clock.
-        let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+        let outcome = match sandbox::run(&cell, &host, &command, None, &stopper, &mut report) {
             // Not started yet: without a disposable overlay, a command that only reads gets read-only files.
             Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
                 if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
             {
                 let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
-                sandbox::run(&read_only, &command, None, &stopper, &mut report)
+                sandbox::run(&read_only, &host, &command, None, &stopper, &mut report)
             }
-            // Not started yet: a host without namespaces has another kind of cell, without an overlay.
+            // Not started yet: an isolation that has no overlay here runs the command without one.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
             {
                 if args.dry_run {
                     return Err(no_dry_run(&refused.to_string()).because(refused));
                 }
-                // A call allowed only because it can be undone is decided on again before it writes directly.
+                // A call that passes because it can be undone runs on an overlay or not at all.
                 if cell.overlay_only {
-                    context.refuse_snapshot();
-                    return Err(failed(refused));
+                    sandbox::distrust_overlay(&cell.workspace);
+                    return Err(not_undoable(refused));
                 }
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
-                let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
+                let outcome = sandbox::run(&direct, &host, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
                     context.warn(format!("{NO_COPY}: {refused}"));
                 }
@@ -276,54 +277,90 @@ impl Tool for ShellExecute {
             other => other,
         }
         .map_err(failed)?;
+        Ok(result(context, &args, &line, (&cell, &host), outcome))
+    }
+}
 
-        context.report_enforced(outcome.enforcement.summary());
-        if outcome.enforcement.workspace == WorkspaceChanges::Overlay {
-            let nothing_else = outcome.enforcement.direct.is_empty();
-            context.used_snapshot(SnapshotUse { taken_at: outcome.started_at, nothing_else });
-            if outcome.exit != Exit::Code(0) && names_cross_device_link(&outcome.stderr) {
-                context.warn(CROSS_DEVICE_LINK.to_owned());
+/// Converts the outcome of a command in the foreground.
+fn result(
+    context: &Context,
+    args: &Args,
+    line: &str,
+    (cell, host): (&CellSpec, &CellHost),
+    outcome: Outcome,
+) -> RunResult<Output> {
+    let sandbox = Some(outcome.enforcement.summary());
+    let snapshot = matches!(outcome.changes, ChangeSource::UpperFolder(_)).then(|| SnapshotUse {
+        taken_at: outcome.started_at,
+        nothing_else: outcome.enforcement.direct.is_empty(),
+        changes: match args.on_timeout {
+            _ if args.dry_run => ChangeTreatment::Show,
+            OnTimeout::Discard if outcome.ended != EndReason::Finished => ChangeTreatment::Discard,
+            OnTimeout::Keep | OnTimeout::Discard => ChangeTreatment::Commit,
+        },
+    });
+    if snapshot.is_some() && outcome.exit != Exit::Code(0) && names_cross_device_link(&outcome.stderr) {
+        context.warn(CROSS_DEVICE_LINK.to_owned());
+    }
+    let missed_hosts = network::missed_by(&outcome, line, cell);
+    let (stdout, whole_stdout) = text(context, "stdout", outcome.stdout);
+    let (stderr, whole_stderr) = text(context, "stderr", outcome.stderr);
+    let output = Output {
+        stdout,
+        stderr,
+        exit_code: Some(exit_code(outcome.exit)),
+        timed_out: false,
+        waiting_for_input: outcome.waited_for_input,
+        session_id: None,
+        diff: None,
+    };
+    let full_outputs = whole_stdout.into_iter().chain(whole_stderr).collect();
+    let exceeded = outcome.exceeded.map(|limit| (limit.to_string(), limit.limit));
+    // A limit fails the call only if the command itself was killed, and not one of its processes.
+    let is_killed =
+        outcome.ended == EndReason::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ));
+    let output = match (exceeded, outcome.ended) {
+        (Some((limit, which)), _) if is_killed => {
+            let error = ToolError::new(Code::Quota, format!("the command was killed at its {limit}"));
+            Err(with_output(error.hint(how_to_raise(which)), output))
+        }
+        (exceeded, ended) => {
+            if let Some((limit, which)) = exceeded {
+                let raise = how_to_raise(which);
+                context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
             }
+            ended_with(context, host, ended, output)
         }
-        if let Some(hosts) = network::missed_by(&outcome, &line, &cell) {
-            context.report_missed_hosts(hosts);
+    };
+    RunResult { output, sandbox, snapshot, full_outputs, missed_hosts }
+}
+
+/// Returns the output of a command that has finished, or the error of one that was ended.
+fn ended_with(
+    context: &Context,
+    host: &CellHost,
+    ended: EndReason,
+    output: Output,
+) -> Result<Output, ToolError> {
+    match ended {
+        EndReason::Finished => Ok(output),
+        EndReason::Killed => {
+            let uncovered = host.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
+            Err(with_output(killed(uncovered), output))
         }
-        if args.dry_run {
-            context.only_show_changes();
+        EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {
+            let timed_out = context.stop.requested() == Some(tool::StopReason::Deadline);
+            let error = ended_early(context, output.waiting_for_input);
+            Err(with_output(error, Output { timed_out, exit_code: None, ..output }))
         }
-        if outcome.ended != EndReason::Finished && args.on_timeout == OnTimeout::Discard {
-            context.discard_changes();
-        }
-        let mut output = Output {
-            stdout: text(context, "stdout", outcome.stdout),
-            stderr: text(context, "stderr", outcome.stderr),
-            exit_code: Some(exit_code(outcome.exit)),
-            timed_out: false,
-            waiting_for_input: outcome.waited_for_input,
-            session_id: None,
-            diff: None,
-        };
-        if let Some(limit) = outcome.exceeded {
-            // A limit fails the call only if the command itself was killed, and not one of its processes.
-            if outcome.ended == EndReason::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
-                let message = format!("the command was killed at its {limit}");
-                let error = ToolError::new(Code::Quota, message).hint(how_to_raise(limit.limit));
-                return Err(error.effect(EffectState::Maybe).data(json(output)?));
-            }
-            let raise = how_to_raise(limit.limit);
-            context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
-        }
-        match outcome.ended {
-            EndReason::Finished => return Ok(output),
-            EndReason::Killed => {
-                let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
-                return Err(killed(uncovered).effect(EffectState::Maybe).data(json(output)?));
-            }
-            EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {}
-        }
-        output.timed_out = context.stop.requested() == Some(tool::StopReason::Deadline);
-        output.exit_code = None;
-        Err(ended_early(context, output.waiting_for_input).effect(EffectState::Maybe).data(json(output)?))
+    }
+}
+
+/// Adds the output so far to the error of a command that was ended.
+fn with_output(error: ToolError, output: Output) -> ToolError {
+    match json(output) {
+        Ok(output) => error.effect(EffectState::Maybe).data(output),
+        Err(unreadable) => unreadable,
     }
 }
 

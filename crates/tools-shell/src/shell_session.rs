@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
     Class, Code, CommandLine, Context, Effect, Example, Lane, Level, Outputs, Place, Plan, Presentation,
-    Retry, Spec, TextCap, Timeout, Tool, ToolError,
+    Retry, RunResult, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 use crate::reading::{self, Live, RequestedPart, Source, SpoolFile};
@@ -119,7 +119,7 @@ const LONGEST_INPUT: usize = 512 * 1024;
 
 impl Tool for ShellSession {
     type Args = Args;
-    type Output = Output;
+    type Output = RunResult<Output>;
 
     const SPEC: Spec = Spec {
         name: "shell_session",
@@ -160,12 +160,12 @@ impl Tool for ShellSession {
         limit(args)
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let sessions = context.service::<OwnedSessions>();
         if args.action == Action::List {
             // A caller that cannot run background commands has none.
             let listed = sessions.map(|sessions| sessions.list()).unwrap_or_default();
-            return Ok(Output { sessions: listed.iter().map(summary).collect(), ..Output::default() });
+            return Ok(Output { sessions: listed.iter().map(summary).collect(), ..Output::default() }.into());
         }
         let id = required("session_id", args.session_id.clone())?;
         let found = sessions.ok().and_then(|sessions| sessions.find(&id).ok());
@@ -195,7 +195,7 @@ impl Tool for ShellSession {
             Action::Close => session.close(),
         }
         let next_offset = (args.action == Action::Write).then_some(before);
-        Ok(Output { sessions: vec![summary(&listed)], next_offset, ..Output::default() })
+        Ok(Output { sessions: vec![summary(&listed)], next_offset, ..Output::default() }.into())
     }
 }
 
@@ -204,10 +204,11 @@ fn read(
     args: &Args,
     source: &dyn Source,
     listed: Option<&ListedSession>,
-) -> Result<Output, ToolError> {
+) -> Result<RunResult<Output>, ToolError> {
     let wanted = RequestedPart {
         offset: args.offset.unwrap_or(0),
         limit: usize::try_from(limit(args)).unwrap_or(usize::MAX),
+        lines: if args.limit.is_some() { usize::MAX } else { TextCap::DEFAULT_LINES },
         regex: args.regex.as_deref().map(compile).transpose()?,
         raw: args.raw,
     };
@@ -218,15 +219,14 @@ fn read(
     }
     let read = reading::read(context, source, &wanted, until)?
         .map_err(|error| ToolError::new(Code::Runtime, "the output cannot be read").because(error))?;
-    if let Some(hosts) = network::missed_hosts(&[&read.text], listed.map_or("", |listed| &listed.command)) {
-        context.report_missed_hosts(hosts);
-    }
-    Ok(Output {
+    let missed_hosts = network::missed_hosts(&[&read.text], listed.map_or("", |listed| &listed.command));
+    let output = Output {
         sessions: listed.map(summary).into_iter().collect(),
         content: Some(String::from_utf8_lossy(&read.text).into_owned()),
         offset: (read.offset > wanted.offset).then_some(read.offset),
         next_offset: Some(read.next),
-    })
+    };
+    Ok(RunResult { missed_hosts, ..output.into() })
 }
 
 fn write(session: &Session, args: &Args) -> Result<(), ToolError> {

@@ -60,23 +60,25 @@ pub(crate) fn killed(uncovered: bool) -> ToolError {
 }
 
 /// Returns the output as text. An output that exceeds the memory limit is shortened to its first
-/// and last part, and stored whole.
-pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStream) -> String {
+/// and last part, and the file with the whole is returned too.
+pub(crate) fn text(
+    context: &Context,
+    field: &'static str,
+    captured: CapturedStream,
+) -> (String, Option<FullOutput>) {
     let CapturedStream { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
         context.warn(format!("the whole {field} could not be kept: {error}"));
     }
     let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
-    if let Some(file) = whole {
-        context.keep_whole(FullOutput { field, file, bytes, lines, kept_bytes: whole_bytes });
-    }
+    let whole = whole.map(|file| FullOutput { field, file, bytes, lines, kept_bytes: whole_bytes });
     if left_out == 0 {
         let mut all = head;
         all.extend_from_slice(&tail);
-        return lossless_or_lossy(all);
+        return (lossless_or_lossy(all), whole);
     }
     let note = format!("\n[... {left_out} of {bytes} bytes omitted, {lines} lines in all ...]\n");
-    lossless_or_lossy(head) + &note + &lossless_or_lossy(tail)
+    (lossless_or_lossy(head) + &note + &lossless_or_lossy(tail), whole)
 }
 
 fn lossless_or_lossy(bytes: Vec<u8>) -> String {
@@ -86,6 +88,15 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
 pub(crate) fn no_dry_run(why: &str) -> ToolError {
     let message = format!("a dry run must isolate the changes of the command: {why}");
     ToolError::new(Code::Unavailable, message).retry(Retry::Never)
+}
+
+/// Returns the error of a command that was to run on an overlay or not at all, and had none.
+pub(crate) fn not_undoable(refused: SandboxError) -> ToolError {
+    let message = format!("nothing was run: the command passed because it can be undone, but {refused}");
+    ToolError::new(Code::Unavailable, message)
+        .hint("repeat the call: commands are now decided on as ones that cannot be undone")
+        .retry(Retry::Now)
+        .because(refused)
 }
 
 /// Returns the error of a command that was stopped early.

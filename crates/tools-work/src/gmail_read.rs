@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
-    ToolError,
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult, Spec, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 use crate::gmail::api::{ApiCalls, segment};
@@ -112,7 +112,7 @@ impl Args {
 
 impl Tool for GmailRead {
     type Args = Args;
-    type Output = Output;
+    type Output = RunResult<Output>;
 
     const SPEC: Spec = Spec {
         name: "gmail_read",
@@ -163,7 +163,7 @@ impl Tool for GmailRead {
         4 * 1024 * 1024
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let folder = args.save_to.as_deref().map(|folder| saving::folder(context, folder)).transpose()?;
         let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
@@ -179,11 +179,13 @@ impl Tool for GmailRead {
                 left = left.saturating_sub(mail.shown_bytes());
                 mails.push((id, mail));
             }
-            if let Some(folder) = &folder {
-                saving::save(&asking, folder, &mut mails).await?;
-            }
+            let snapshot = match &folder {
+                Some(folder) => Some(saving::save(&asking, folder, &mut mails).await?),
+                None => None,
+            };
             let messages = mails.into_iter().map(|(_, mail)| mail).collect();
-            Ok(Output { messages, next_page_token, label: LABEL })
+            let output = Output { messages, next_page_token, label: LABEL };
+            Ok(RunResult { snapshot, ..output.into() })
         });
         tool_support::unless_stopped(&context.stop, &began, work).await
     }

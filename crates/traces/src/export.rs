@@ -1,7 +1,9 @@
 //! Path of a trace from the end of its call to the collector.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::{CallTrace, TraceFigures, Tracer};
@@ -28,6 +30,7 @@ pub struct Exporter {
     queue: Mutex<Option<mpsc::Sender<QueuedCall>>>,
     closing: watch::Sender<bool>,
     ended: Mutex<std_mpsc::Receiver<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -83,24 +86,32 @@ impl Exporter {
         let shared =
             Arc::new(Shared { options, sent: AtomicU64::default(), dropped: AtomicU64::default(), told });
         let worker = Worker { shared: shared.clone(), client, headers, calls, closed };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("traces".to_owned())
             .spawn(move || {
                 runtime.block_on(worker.work());
+                // A name that is being resolved by the system cannot be interrupted.
+                runtime.shutdown_background();
                 // The receiver may have gone.
                 let _ = end.send(());
             })
             .map_err(TracesError::Thread)?;
-        Ok(Self { shared, queue: Mutex::new(Some(queue)), closing, ended: Mutex::new(ended) })
+        let (ended, thread) = (Mutex::new(ended), Mutex::new(Some(thread)));
+        Ok(Self { shared, queue: Mutex::new(Some(queue)), closing, ended, thread })
     }
 
     /// Sends the queued spans, as far as the collector accepts them within `patience`. Later spans
     /// are dropped.
     pub fn close(&self, patience: Duration) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.queue.lock().take();
         self.closing.send_replace(true);
-        // The wait ends here, even if the thread did not finish in time.
-        let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
+        let ended = self.ended.lock().recv_timeout(patience);
+        // If the thread did not finish in time, it ends with its present request.
+        if ended != Err(std_mpsc::RecvTimeoutError::Timeout) {
+            let thread = self.thread.lock().take();
+            // The system has printed the message of a panic.
+            let _ = thread.map(JoinHandle::join);
+        }
     }
 }
 
@@ -112,7 +123,7 @@ impl Tracer for Exporter {
             return;
         }
         let count = 1 + call.stages.len() as u64;
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(QueuedCall { call, trace }).is_ok());
         if !taken {
             self.shared.dropped.fetch_add(count, Ordering::Relaxed);

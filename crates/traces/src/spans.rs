@@ -110,7 +110,7 @@ fn name(call: &CallTrace) -> String {
 fn kind(door: Door) -> SpanKind {
     match door {
         Door::Mcp | Door::Http | Door::Csp => SpanKind::Server,
-        Door::CommandLine | Door::Library => SpanKind::Internal,
+        Door::CommandLine | Door::Library | Door::Internal(_) => SpanKind::Internal,
     }
 }
 

@@ -98,14 +98,14 @@ impl fmt::Debug for SecretBytes {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use parking_lot::{Mutex, MutexGuard};
 
     use super::*;
 
     /// Serializes these tests, because the kernel counts the locked memory of the whole process.
     fn turn() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
-        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+        TURN.lock()
     }
 
     /// Returns the locked memory of this process in KiB, as the kernel counts it.

@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use age::DecryptError;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
@@ -273,7 +274,7 @@ impl Vault {
     }
 
     fn open(&self) -> MutexGuard<'_, OpenState> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Reads the file unless it is unchanged since the last read.

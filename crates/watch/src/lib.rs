@@ -26,7 +26,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use error::WatchError;
-pub use notices::Changes;
+pub use notices::{Changes, Inotify, Notice};
+pub use rustix::fs::inotify::WatchFlags;
 pub use watch::Watch;
 
 /// The rules that decide which entries are marked.

@@ -1,8 +1,12 @@
 //! Access to the file system, always beneath an open root and never through a link.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
+use beneath::Through;
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, statat};
 use rustix::io::Errno;
 
 /// Opens the folder at `relative` for reading. An empty path opens the root itself.
@@ -11,12 +15,11 @@ pub(crate) fn open_folder(root: BorrowedFd<'_>, relative: &[u8]) -> Result<Owned
 }
 
 fn open(root: BorrowedFd<'_>, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let relative = if relative.is_empty() { b"." } else { relative };
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
+    let relative = Path::new(OsStr::from_bytes(relative));
     loop {
-        match openat2(root, relative, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve) {
-            // A rename elsewhere raced with the beneath-only path resolution.
-            Err(Errno::INTR | Errno::AGAIN) => {}
+        match beneath::open(root, relative, flags | OFlags::NOFOLLOW, Through::Mounts) {
+            // Renames elsewhere have disturbed every attempt. No answer may miss an entry for that.
+            Err(Errno::AGAIN) => {}
             other => return other,
         }
     }

@@ -122,6 +122,8 @@ fn bad_input_is_refused_by_name() {
             ("run_command", json!({"command": "ls", "args": [1]}), "`args.0`"),
             ("run_command", json!({"command": "", "args": []}), "`command`"),
             ("run_command", json!({"command": "ls", "args": ["a\u{0}b"]}), "`args[0]`"),
+            ("run_command", json!({"command": "a\u{0}b", "args": []}), "`command`"),
+            ("run_command", json!({"command": "a\u{0}b", "args": ["c"], "env": {"A": "x"}}), "`command`"),
             ("run_command", json!({"command": "ls", "args": [], "shell": true}), "'shell' was unexpected"),
             ("run_command", json!({"command": "ls", "args": [], "timeout": 0}), "`timeout`"),
             ("run_command", json!({"command": "ls", "args": [], "timeout": "30s"}), "`timeout`"),
@@ -146,15 +148,19 @@ fn credentials_of_the_host_cannot_be_set_and_keys_that_are_not_there_say_so() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(
         folder.join("config.yaml"),
-        "environment_secrets:\n  UNSET_API_KEY: [localhost]\nsandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n",
+        "environment_secrets:\n  UNSET_API_KEY: [localhost]\n  SHORT_API_KEY: [localhost]\nsandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n",
     )
     .unwrap();
     let fetch = |name: &str| {
         let arguments = json!({"url": "http://localhost:9/", "method": "GET", "headers": {"Authorization": format!("${name}")}});
-        call(&fixture, "sluagh", "fetch_url", &arguments).json()
+        let arguments = arguments.to_string();
+        let call = ["--dialect", "sluagh", "call", "--yes", "fetch_url", &arguments];
+        fixture.run_with(&[("SHORT_API_KEY", "")], &call).json()
     };
     let unset = fetch("UNSET_API_KEY");
     assert!(unset["error"]["message"].as_str().unwrap().contains("not set in the environment"), "{unset:#}");
+    let short = fetch("SHORT_API_KEY");
+    assert!(short["error"]["message"].as_str().unwrap().contains("no text of at least 12"), "{short:#}");
     let unnamed = fetch("OTHER_API_KEY");
     assert!(unnamed["error"]["message"].as_str().unwrap().contains("`environment_secrets`"), "{unnamed:#}");
 }
@@ -172,6 +178,10 @@ fn errors_of_linear_name_the_fields_of_the_source() {
         ("create_comment", json!({"body": "b"}), "`params.issueId`"),
         ("create_issue", json!({"title": "T", "teamId": "E", "dueDate": "2026-02-30"}), "`params.dueDate`"),
         ("list_issues", json!({"updatedAfter": "yesterday"}), "`params.updatedAfter`"),
+        ("list_issues", json!({"title": "T"}), "list_issues accepts `params.teamId`, `params.stateId`"),
+        ("list_issues", json!({"title": "T"}), "`params.updatedAfter`"),
+        ("update_issue", json!({"id": "E-1"}), "`params.id`"),
+        ("update_issue", json!({"id": "E-1", "labels": ["a"], "addLabels": ["b"]}), "`params.addLabels`"),
     ] {
         let message = linear(action, params.clone());
         assert!(message.contains(field), "{action} {params}: {message}");

@@ -2,7 +2,7 @@
 
 use super::Refusing;
 use crate::harness::unread;
-use crate::reading;
+use crate::security::reading;
 
 #[test]
 fn what_a_reading_command_runs_changes_nothing() {

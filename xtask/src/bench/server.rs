@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::command::{Failure, Result};
@@ -196,7 +197,7 @@ impl Server {
         while self.answers.read_line(&mut rest).is_ok_and(|read| read > 0) {
             rest.clear();
         }
-        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        let status = self.child.lock().wait();
         status.map(|_| ()).map_err(|error| self.fault(&format!("cannot wait for its end: {error}")))
     }
 
@@ -218,7 +219,7 @@ impl Server {
 /// Kills the server after a failed benchmark. A server that was stopped has already ended.
 impl Drop for Server {
     fn drop(&mut self) {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut child = self.child.lock();
         if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
             // The exit status of a killed server carries no information.
             let _ = child.wait();
@@ -233,7 +234,7 @@ fn end_after(limit: Duration, child: &Arc<Mutex<Child>>) -> Sender<()> {
     thread::spawn(move || {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             // Fails only if the process has already ended.
-            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            let _ = child.lock().kill();
         }
     });
     alive

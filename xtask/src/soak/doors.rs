@@ -3,12 +3,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use crate::command::{Failure, Result};
@@ -132,12 +133,12 @@ impl<'place> Up<'place> {
     }
 
     fn view(&self) -> (u64, String, String) {
-        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.read();
         (self.generation.load(Ordering::SeqCst), running.address.clone(), running.token.clone())
     }
 
     fn process(&self) -> u32 {
-        self.running.read().unwrap_or_else(PoisonError::into_inner).process.child.id()
+        self.running.read().process.child.id()
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> Result<Answer> {
@@ -152,7 +153,7 @@ impl<'place> Up<'place> {
     }
 
     fn restart(&self, signal: Signal) -> Result<()> {
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write();
         self.generation.fetch_add(1, Ordering::SeqCst);
         running.process.signal(signal);
         running.process.ended()?;
@@ -162,7 +163,7 @@ impl<'place> Up<'place> {
 
     /// Ends the server cleanly.
     pub(super) fn end(&self) -> Result<()> {
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.write();
         running.process.signal(Signal::SIGTERM);
         running.process.ended().map(drop)
     }

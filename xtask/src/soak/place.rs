@@ -4,12 +4,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 
 use crate::command::{Failure, Result, remove_folder};
 
@@ -91,13 +91,13 @@ impl Place {
         let child = command
             .spawn()
             .map_err(|error| Failure(format!("cannot start a process of the soak: {error}")))?;
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
+        self.running.lock().push(child.id());
         Ok(Process { place: self, child })
     }
 
     /// Kills every started process that has not been waited for.
     pub(super) fn kill_all(&self) {
-        for process in self.running.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for process in self.running.lock().iter() {
             send(*process, Signal::SIGKILL);
         }
     }
@@ -140,7 +140,7 @@ impl Drop for Process<'_> {
         // Fails only if the process has ended. Then no action is needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        self.place.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != id);
+        self.place.running.lock().retain(|other| *other != id);
     }
 }
 

@@ -12,12 +12,18 @@ enum Layer {
     Vocabulary,
     /// The pure policy decision.
     Policy,
-    /// Durable state.
+    /// The interface of durable state: rows and traits.
+    StoreApi,
+    /// An implementation of durable state.
     Store,
     /// The parsers of a pure decision: no input or output, and no judgement.
     Syntax,
     /// Waiting for the locks of other processes.
     Locks,
+    /// Edits of other programs' configuration.
+    Settings,
+    /// Resolution of paths beneath open folders.
+    Paths,
     /// A mechanism that works on the machine and knows no tool.
     Mechanism,
     /// The vocabulary of search by words and by meaning: no engine and no database.
@@ -28,6 +34,8 @@ enum Layer {
     Meaning,
     /// The knowledge base, and search in it.
     Knowledge,
+    /// The memory of agents, and search in it.
+    Memory,
     /// The life of a call.
     Engine,
     /// A family of tools.
@@ -36,8 +44,6 @@ enum Layer {
     Dialects,
     /// A wire protocol.
     Door,
-    /// A wire protocol that also carries the messages of other doors.
-    Carrier,
     /// Requests to other servers on behalf of Handfast itself.
     Outward,
     /// The connections of cells.
@@ -55,17 +61,23 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing,
-    Outward, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Memory, Outgoing,
+    Outward, Paths, Policy, Product, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Tools,
+    Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 29] = [
+const LAYERS: [(&str, Layer); 34] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
-    ("store", Store),
+    ("store-api", StoreApi),
+    ("store-sqlite", Store),
+    ("store-conformance", TestKit),
+    ("memory", Memory),
     ("locks", Locks),
+    ("config-edit", Settings),
+    ("beneath", Paths),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
     ("watch", Mechanism),
@@ -81,7 +93,7 @@ const LAYERS: [(&str, Layer); 29] = [
     ("engine", Engine),
     ("dialects", Dialects),
     ("door-mcp", Door),
-    ("door-http", Carrier),
+    ("door-http", Door),
     ("door-csp", Door),
     ("fetch", Outward),
     ("egress", Egress),
@@ -98,8 +110,8 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     (
         "rusqlite",
-        &["store", "database", "knowledge"],
-        "a second storage engine is split off behind the store, one crate opens the agent's own databases, and one keeps an index",
+        &["store-sqlite", "database", "knowledge"],
+        "one crate knows how SQLite holds the state, one crate opens the agent's own databases, and one keeps an index",
     ),
     ("rmcp", &["door-mcp"], "the door owns every wire type"),
     (
@@ -128,31 +140,35 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ),
     ("pulldown-cmark", &["knowledge"], "one crate cuts markdown"),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),
-    ("schemars", &["tool", "tools-*"], "schemas come from the tools' own types"),
+    (
+        "schemars",
+        &["tool", "tools-*", "handfast"],
+        "schemas come from the tools' own types, and a library's user writes tools",
+    ),
 ];
 
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Locks | Arithmetic | Outward | Xtask => &[],
-        Mechanism => &[Locks],
-        Store => &[Search, Locks],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Outward | Xtask => &[],
+        Mechanism => &[Locks, Paths],
+        Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
-        Search => &[Arithmetic],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
+        Memory => &[StoreApi, Search],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
-        Engine => &[Vocabulary, Policy, Store, Mechanism, Search, Outward, Egress],
+        Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
-        TestKit => &[Vocabulary, Policy, Mechanism],
-        Door => &[Vocabulary, Engine, Dialects],
-        Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Outward, Outgoing],
+        TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
+        // Requests to an identity provider go through the client of the other crates.
+        Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects,
-            Door, Carrier, Outward, Outgoing, Telling,
+            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling,
         ],
     }
 }
@@ -163,11 +179,13 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
     match layer {
         Xtask => &[],
         // A door is tested with a real engine, and that needs the engine's parts.
-        Door | Carrier => &[TestKit, Policy, Store, Mechanism],
-        // Search by meaning is tested with a model.
-        Tools => &[TestKit, Search],
+        Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
+        // Search by meaning is tested with a model, and the memory with a store.
+        Tools => &[TestKit, Search, Store],
+        Engine | Memory => &[TestKit, Store],
+        Knowledge => &[TestKit, Meaning],
         // Egress is tested with cells, and its speed is measured with each connection's row in the audit.
-        Egress => &[Mechanism, Store],
+        Egress => &[Mechanism, StoreApi, Store],
         _ => &[TestKit],
     }
 }
@@ -256,15 +274,25 @@ mod tests {
     fn the_edges_of_the_architecture_are_allowed() {
         let good = vec![
             package("policy", &[edge("tool"), edge("shell-syntax")]),
-            package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
+            package(
+                "engine",
+                &[edge("policy"), edge("store-api"), edge("memory"), edge("tool"), edge("sandbox")],
+            ),
+            package(
+                "store-sqlite",
+                &[edge("store-api"), Dependency { for_tests: true, ..edge("store-conformance") }],
+            ),
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package(
                 "door-mcp",
-                &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }],
+                &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
             ),
-            package("handfast", &[edge("door-mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
+            package(
+                "handfast",
+                &[edge("door-mcp"), edge("engine"), edge("tools-shell"), edge("store-sqlite")],
+            ),
             package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
         ];
         assert_eq!(messages(inside, good), Vec::<String>::new());
@@ -280,11 +308,17 @@ mod tests {
             ("fetch", "tool-support"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
+            ("door-http", "door-mcp"),
             ("sandbox", "tool"),
             ("sandbox", "roots"),
             ("tool", "policy"),
-            ("store", "tool"),
-            ("policy", "store"),
+            ("store-api", "tool"),
+            ("store-sqlite", "retrieval"),
+            ("policy", "store-api"),
+            ("memory", "tool"),
+            ("memory", "store-sqlite"),
+            ("tools-data", "store-api"),
+            ("engine", "store-sqlite"),
             ("shell-syntax", "policy"),
             ("engine", "shell-syntax"),
             ("engine", "tools-files"),
@@ -325,13 +359,16 @@ mod tests {
     #[test]
     fn an_outside_crate_stays_with_its_owner() {
         let packages = vec![
-            package("store", &[outer("rusqlite")]),
+            package("store-sqlite", &[outer("rusqlite")]),
             package("engine", &[outer("rusqlite")]),
             package("tools-files", &[outer("schemars"), outer("tokio")]),
         ];
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("rusqlite belongs to store, database, knowledge alone"), "{found:?}");
+        assert!(
+            found[0].starts_with("rusqlite belongs to store-sqlite, database, knowledge alone"),
+            "{found:?}"
+        );
         assert!(found[1].starts_with("tokio belongs to egress, embed-http, engine"), "{found:?}");
     }
 }

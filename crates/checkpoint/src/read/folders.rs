@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, unlinkat};
 
 use super::Reading;
 use crate::attributes;
-use crate::beneath::{LIST, look, names, open_known};
+use crate::folder::{LIST, look, names, open_known};
 use crate::{Action, DEEPEST, Entry, Error, Kind, LaterChange, Note, Result};
 
 /// State of a folder that comes as a whole.

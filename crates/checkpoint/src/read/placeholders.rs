@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use super::{Pair, ReadPair, Reading};
 use crate::attributes::{self, Marks};
-use crate::beneath::{PLACE, look, names, open};
 use crate::compare::has_same_content;
+use crate::folder::{PLACE, look, names, open};
 use crate::hidden::{CopiedFile, SeenAs};
 use crate::{Action, DEEPEST, Entry, Error, Kind, Note, RefusedChange, Result};
 

@@ -3,8 +3,9 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::fixture::{Place, since, tree, when_free};
 use checkpoint::{Area, Error, Outcome, Recovery};
@@ -233,7 +234,7 @@ fn a_change_by_others_while_many_files_are_swapped_at_once_takes_all_of_them_bac
         let steps = Mutex::new(0);
         let meanwhile = || {
             // The other threads wait; otherwise they would reach that file before it has changed.
-            let mut steps = steps.lock().unwrap();
+            let mut steps = steps.lock();
             *steps += 1;
             if *steps == number {
                 crate::fixture::direct(&place.path(), "echo mine >4/99");

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use checkpoint::{
     Call, ChangeEntries, Contents, Outcome, Restoration, RestoreOutcome, Save, SavedEntry, Terms, Time,
     compose,
 };
+use parking_lot::Mutex;
 
 use crate::fixture::{Place, direct, tree, when_free};
 use crate::interrupted::at_step;
@@ -26,12 +26,12 @@ impl Contents for InMemory {
         content.read_to_end(&mut bytes)?;
         self.1.fetch_add(1, Ordering::Relaxed);
         let hash = *blake3::hash(&bytes).as_bytes();
-        self.0.lock().unwrap().insert(hash, bytes);
+        self.0.lock().insert(hash, bytes);
         Ok(hash)
     }
 
     fn open(&self, content: &[u8; 32]) -> io::Result<Box<dyn Read>> {
-        let kept = self.0.lock().unwrap().get(content).cloned();
+        let kept = self.0.lock().get(content).cloned();
         Ok(Box::new(io::Cursor::new(kept.ok_or(io::ErrorKind::NotFound)?)))
     }
 }

@@ -35,10 +35,10 @@ fn what_is_tried_is_what_the_call_then_does_and_nothing_has_changed_before_it() 
         let before = world.dump();
         let tried = tried(&world, sql).unwrap();
         assert_eq!(world.dump(), before, "{sql}");
-        let kept = world.kept.happened.lock().unwrap().len();
+        let kept = world.kept.happened.lock().len();
         let written = world.write(sql).unwrap();
         assert_eq!(tried.written, written, "{sql}");
-        let changes = world.kept.happened.lock().unwrap();
+        let changes = world.kept.happened.lock();
         match changes.get(kept) {
             Some(change @ Change::Rows(_)) => assert_eq!(tried.lines, change.lines(false), "{sql}"),
             Some(Change::Whole { .. }) => assert!(!tried.lines.is_empty(), "{sql}"),

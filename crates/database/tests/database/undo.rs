@@ -28,11 +28,11 @@ fn every_change_of_rows_is_undone_exactly_and_done_again() {
         let world = World::with(NOTES);
         world.write("CREATE TABLE kinds (n NUMERIC, t TEXT, i INTEGER, b BLOB, r REAL)").unwrap();
         world.write("INSERT INTO kinds VALUES (1.0, 1, '1', 'b', 1)").unwrap();
-        let (before, many) = (world.dump(), world.kept.happened.lock().unwrap().len());
+        let (before, many) = (world.dump(), world.kept.happened.lock().len());
         world.write(sql).unwrap();
         let after = world.dump();
         if before == after {
-            assert_eq!(world.kept.happened.lock().unwrap().len(), many, "{sql} changed nothing");
+            assert_eq!(world.kept.happened.lock().len(), many, "{sql} changed nothing");
             continue;
         }
         let change = world.kept.last();
@@ -296,7 +296,7 @@ fn beyond_what_can_be_saved_rows_are_undone_and_what_only_all_of_it_would_undo_s
     assert_eq!(written.not_undoable, None);
     world.undo(&[world.kept.last()], false).unwrap();
     assert_eq!(world.rows("SELECT * FROM notes"), before);
-    let many = || world.kept.happened.lock().unwrap().len();
+    let many = || world.kept.happened.lock().len();
     let kept = many();
     for sql in OF_THE_WHOLE {
         let planned = world.database().plan(sql).unwrap();
@@ -307,7 +307,7 @@ fn beyond_what_can_be_saved_rows_are_undone_and_what_only_all_of_it_would_undo_s
         assert_eq!(many(), kept, "{sql}");
     }
     // Earlier changes are undone by their rows, unless the table was recreated.
-    let earlier = world.kept.happened.lock().unwrap()[0].clone();
+    let earlier = world.kept.happened.lock()[0].clone();
     assert!(matches!(world.undo(&[earlier], true), Err(DatabaseError::Conflict { .. })));
 }
 
@@ -316,7 +316,7 @@ fn what_is_stopped_while_it_is_saved_or_put_back_changes_nothing() {
     let world = World::with(NOTES);
     world.write("CREATE TABLE large (b BLOB)").unwrap();
     world.write("INSERT INTO large SELECT randomblob(8 << 20)").unwrap();
-    let (before, many) = (world.dump(), world.kept.happened.lock().unwrap().len());
+    let (before, many) = (world.dump(), world.kept.happened.lock().len());
     let sql = "ALTER TABLE notes ADD COLUMN c DEFAULT 5";
     let planned = world.database().plan(sql).unwrap();
     // Stop at every check in turn, until the undo is no longer stopped.
@@ -333,7 +333,7 @@ fn what_is_stopped_while_it_is_saved_or_put_back_changes_nothing() {
             Err(other) => panic!("{other}"),
         }
         assert_eq!(world.dump(), before);
-        assert_eq!(world.kept.happened.lock().unwrap().len(), many);
+        assert_eq!(world.kept.happened.lock().len(), many);
     }
     assert!(stops > 2, "{stops}");
     let (after, change) = (world.dump(), world.kept.last());
@@ -359,14 +359,14 @@ fn what_was_saved_and_is_damaged_or_gone_is_said_and_nothing_changes() {
     world.write("INSERT INTO large SELECT randomblob(2 << 20)").unwrap();
     world.write("DROP TABLE large").unwrap();
     let (after, change) = (world.dump(), world.kept.last());
-    let saved = world.kept.pieces.lock().unwrap().clone();
-    let hashes = world.kept.hashes.lock().unwrap().clone();
+    let saved = world.kept.pieces.lock().clone();
+    let hashes = world.kept.hashes.lock().clone();
     assert!(hashes.len() > 4, "{}", hashes.len());
     for (number, hash) in hashes.iter().enumerate() {
         let damage = |how: fn(&mut Vec<u8>)| {
             let mut damaged = saved.clone();
             how(damaged.get_mut(hash).unwrap());
-            *world.kept.pieces.lock().unwrap() = damaged;
+            *world.kept.pieces.lock() = damaged;
             // A dry run reads no piece, because it would have to assemble all of them.
             world.database().undo(std::slice::from_ref(&change), false, Some(&world.kept), &never())
         };
@@ -377,12 +377,12 @@ fn what_was_saved_and_is_damaged_or_gone_is_said_and_nothing_changes() {
         }
         let cut = damage(|piece| piece.truncate(4096));
         assert!(matches!(cut, Err(DatabaseError::SavedDamaged)), "{cut:?}");
-        world.kept.pieces.lock().unwrap().remove(hash);
+        world.kept.pieces.lock().remove(hash);
         let gone = world.database().undo(std::slice::from_ref(&change), false, Some(&world.kept), &never());
         assert!(matches!(gone, Err(DatabaseError::SavedGone(_))), "{gone:?}");
         assert_eq!(world.dump(), after);
     }
-    *world.kept.pieces.lock().unwrap() = saved;
+    *world.kept.pieces.lock() = saved;
     world.undo(&[change], false).unwrap();
     assert_eq!(world.rows("SELECT length(b) FROM large"), [[integer(2 << 20)]]);
 }
@@ -393,13 +393,12 @@ fn what_the_first_format_kept_of_a_whole_database_is_undone() {
     let before = world.dump();
     world.write("CREATE TABLE t (a)").unwrap();
     let (after, change) = (world.dump(), world.kept.last());
-    let hashes = world.kept.hashes.lock().unwrap().clone();
+    let hashes = world.kept.hashes.lock().clone();
     let encoded = change.encode(&hashes).unwrap();
     let told = encoded.iter().position(|byte| *byte == b'{').unwrap();
     let told: serde_json::Value = serde_json::from_slice(&encoded[told..]).unwrap();
     let digest: Vec<u8> = serde_json::from_value(told["after"].clone()).unwrap();
-    let image: Vec<u8> =
-        hashes.iter().flat_map(|hash| world.kept.pieces.lock().unwrap()[hash].clone()).collect();
+    let image: Vec<u8> = hashes.iter().flat_map(|hash| world.kept.pieces.lock()[hash].clone()).collect();
     let none: ReadPieces = Arc::new(|_, _| Err("there are none".into()));
     let first = Change::decode(&[b"file1\n", &*digest, &*image].concat(), &none).unwrap();
     assert!(world.database().has_happened(&first).unwrap());

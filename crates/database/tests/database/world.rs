@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use database::{
     Bounds, Change, DEFAULT_NAME, Database, DatabaseError, Databases, Keep, KeepError, Page, PieceHash,
     ReadPieces, StopCheck, Value, WriteOutcome,
 };
+use parking_lot::Mutex;
 
 pub(crate) const ALL: Bounds = Bounds { skip: 0, rows: 100_000, bytes: 64 << 20 };
 
@@ -41,7 +42,7 @@ impl Keep for Kept {
         for piece in change.pieces()? {
             let mut bytes = Vec::new();
             piece.read()?.read_to_end(&mut bytes)?;
-            let mut pieces = self.pieces.lock().unwrap();
+            let mut pieces = self.pieces.lock();
             // Give each piece a unique hash.
             let mut hash = [0; 32];
             hash[..8].copy_from_slice(&(pieces.len() as u64).to_be_bytes());
@@ -50,29 +51,29 @@ impl Keep for Kept {
         }
         let all = self.pieces.clone();
         let read: ReadPieces = Arc::new(move |wanted, to| {
-            let pieces = all.lock().unwrap();
+            let pieces = all.lock();
             wanted.iter().try_for_each(|hash| Ok(to.write_all(pieces.get(hash).ok_or("it is gone")?)?))
         });
         let kept = Change::decode(&change.encode(&hashes)?, &read)?;
-        *self.hashes.lock().unwrap() = hashes;
+        *self.hashes.lock() = hashes;
         assert_eq!(kept.lines(false), change.lines(false));
-        *self.waiting.lock().unwrap() = Some(kept);
+        *self.waiting.lock() = Some(kept);
         Ok(())
     }
 
     fn happened(&self) {
-        let change = self.waiting.lock().unwrap().take().unwrap();
-        self.happened.lock().unwrap().push(change);
+        let change = self.waiting.lock().take().unwrap();
+        self.happened.lock().push(change);
     }
 
     fn forget(&self) {
-        assert!(self.waiting.lock().unwrap().take().is_some());
+        assert!(self.waiting.lock().take().is_some());
     }
 }
 
 impl Kept {
     pub(crate) fn last(&self) -> Change {
-        self.happened.lock().unwrap().last().unwrap().clone()
+        self.happened.lock().last().unwrap().clone()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tool::Example;
 
-use super::{GIVEN_PATH, text};
-use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
+use super::GIVEN_PATH;
+use crate::table::{AnswerField, DEFAULTS, ExternalTool, Kind, Need, ValueSource, field, gives, text};
 
 pub(super) const SEARCH: ExternalTool = ExternalTool {
     name: "knowledge_search",
@@ -12,36 +12,21 @@ pub(super) const SEARCH: ExternalTool = ExternalTool {
     description: "Performs semantic search across the markdown knowledge base using local embeddings.",
     takes: &[
         text("query", Need::Required, "Search query"),
-        Field {
-            name: "scope",
-            becomes: Some("scope"),
-            kind: Kind::OneOf(&["all", "system", "user", "learned", "plugins"]),
-            need: Need::Default("\"all\""),
-            says: "Where",
-        },
-        Field {
-            name: "max_results",
-            becomes: Some("max_results"),
-            kind: Kind::Integer(1, 50),
-            need: Need::Default("5"),
-            says: "At most 50",
-        },
+        field(
+            "scope",
+            Kind::OneOf(&["all", "system", "user", "learned", "plugins"]),
+            Need::Default("\"all\""),
+            "Where",
+        ),
+        field("max_results", Kind::Integer(1, 50), Need::Default("5"), "At most 50"),
     ],
-    settled: nothing,
-    adapt: None,
-    gives: &[AnswerField {
-        name: "results",
-        from: ValueSource::Items("results", SECTION),
-        says: "Best first.",
-    }],
-    timeout: None,
-    one_file: false,
-    within: None,
+    gives: &[gives("results", ValueSource::Items("results", SECTION), "Best first.")],
     example: Example {
         files: &[("knowledge/user/a.md", "Boats float.\n")],
         arguments: r#"{"query": "boats"}"#,
         result: r#"{"results": [{"file": "knowledge/user/a.md", "section": "", "content": "Boats float."}]}"#,
     },
+    ..DEFAULTS
 };
 
 pub(super) const WRITE: ExternalTool = ExternalTool {
@@ -52,37 +37,24 @@ pub(super) const WRITE: ExternalTool = ExternalTool {
     takes: &[
         text("path", Need::Required, "Relative to /knowledge/"),
         text("content", Need::Required, "Markdown"),
-        Field {
-            name: "mode",
-            becomes: Some("mode"),
-            kind: Kind::OneOf(&["create", "replace", "append"]),
-            need: Need::Required,
-            says: "Handling of existing content",
-        },
+        field(
+            "mode",
+            Kind::OneOf(&["create", "replace", "append"]),
+            Need::Required,
+            "Handling of existing content",
+        ),
     ],
-    settled: nothing,
-    adapt: None,
     gives: &[
         GIVEN_PATH,
-        AnswerField {
-            name: "action",
-            from: ValueSource::Text("action"),
-            says: "created, replaced or appended.",
-        },
-        AnswerField {
-            name: "indexed",
-            from: ValueSource::Switch("indexed"),
-            says: "Whether it was re-embedded.",
-        },
+        gives("action", ValueSource::Text("action"), "created, replaced or appended."),
+        gives("indexed", ValueSource::Switch("indexed"), "Whether it was re-embedded."),
     ],
-    timeout: None,
-    one_file: false,
-    within: None,
     example: Example {
         files: &[],
         arguments: r#"{"path": "learned/a.md", "content": "Boats float.\n", "mode": "create"}"#,
         result: r#"{"path": "knowledge/learned/a.md", "action": "created", "indexed": false}"#,
     },
+    ..DEFAULTS
 };
 
 pub(super) const INDEX: ExternalTool = ExternalTool {
@@ -91,47 +63,25 @@ pub(super) const INDEX: ExternalTool = ExternalTool {
     title: "Index the knowledge",
     description: "Triggers re-indexing of the knowledge base (re-chunks and re-embeds markdown files).",
     takes: &[
-        Field {
-            name: "scope",
-            becomes: Some("scope"),
-            kind: Kind::OneOf(&["all", "changed_only"]),
-            need: Need::Required,
-            says: "Files to index",
-        },
+        field("scope", Kind::OneOf(&["all", "changed_only"]), Need::Required, "Files to index"),
         text("path", Need::Optional, "Path of one file"),
     ],
-    settled: nothing,
-    adapt: None,
     gives: &[
-        AnswerField { name: "files_indexed", from: ValueSource::Integer("files_indexed"), says: "Files." },
-        AnswerField {
-            name: "chunks_created",
-            from: ValueSource::Integer("chunks_created"),
-            says: "New sections.",
-        },
-        AnswerField {
-            name: "duration_seconds",
-            from: ValueSource::Number("duration_seconds"),
-            says: "Seconds.",
-        },
+        gives("files_indexed", ValueSource::Integer("files_indexed"), "Files."),
+        gives("chunks_created", ValueSource::Integer("chunks_created"), "New sections."),
+        gives("duration_seconds", ValueSource::Number("duration_seconds"), "Seconds."),
     ],
-    timeout: None,
-    one_file: false,
-    within: None,
     example: Example {
         files: &[("knowledge/user/a.md", "Boats float.\n")],
         arguments: r#"{"scope": "all"}"#,
         result: r#"{"files_indexed": 1, "chunks_created": 1}"#,
     },
+    ..DEFAULTS
 };
 
 const SECTION: &[AnswerField] = &[
-    AnswerField { name: "file", from: ValueSource::Text("file"), says: "Its file." },
-    AnswerField { name: "section", from: ValueSource::Text("section"), says: "Its headings." },
-    AnswerField { name: "content", from: ValueSource::Text("content"), says: "Its text." },
-    AnswerField {
-        name: "similarity_score",
-        from: ValueSource::Number("similarity_score"),
-        says: "Similarity.",
-    },
+    gives("file", ValueSource::Text("file"), "Its file."),
+    gives("section", ValueSource::Text("section"), "Its headings."),
+    gives("content", ValueSource::Text("content"), "Its text."),
+    gives("similarity_score", ValueSource::Number("similarity_score"), "Similarity."),
 ];

@@ -2,7 +2,7 @@ use std::io;
 
 use proptest::prelude::*;
 use serde_json::json;
-use tool::{ByteReservation, CallId, KeptOutput, Meta, Presentation};
+use tool::{ByteReservation, CallId, KeptOutput, Meta, Outcome, Presentation};
 
 use crate::log::{ExecLog, Record, sum_up};
 

@@ -246,10 +246,10 @@ async fn keys_that_cannot_be_had_are_said_to_who_runs_the_server() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let warn: Warn = {
         let heard = heard.clone();
-        Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned()))
+        Arc::new(move |text: &str| heard.lock().push(text.to_owned()))
     };
     assert_eq!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await, Err(TokenRejection::Keys));
-    assert_eq!(*heard.lock().unwrap(), ["cannot get the identity provider's keys: no such file"]);
+    assert_eq!(*heard.lock(), ["cannot get the identity provider's keys: no such file"]);
 }
 
 #[test]

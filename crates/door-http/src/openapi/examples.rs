@@ -67,17 +67,7 @@ pub(super) fn examples(route: &Route, method: &str) -> Examples {
         (Route::Leases, _) => answered(json!([lease])),
         (Route::Lease(_), _) => answered(lease),
         (Route::Events, _) => answered(json!("event: approval\ndata: {\"id\":\"a-01a20a27fd7e\"}\n\n")),
-        (Route::Csp, _) => Examples {
-            asked: json!("TASK REQ:exec IN:SHELL OUT:EXEC_RESULT\nCOMMAND \"ls\"\n\n"),
-            answered: json!("STATUS OK\nSCOPE [csp]\nDATA none\n\n"),
-        },
-        (Route::Mcp, "post") => Examples {
-            asked: json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
-            answered: json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}),
-        },
-        (Route::Mcp, "get") => answered(json!(
-            "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"
-        )),
-        (Route::Mcp, _) => answered(json!({})),
+        // The description of a mount contains its examples.
+        (Route::Mount(_), _) => answered(Value::Null),
     }
 }

@@ -9,10 +9,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tool::SessionId;
 
-use crate::Options;
-use crate::endpoint::{Answers, PostOutcome, Sessions, StreamMessage};
+use crate::answers::{Answers, PostOutcome};
+use crate::endpoint::Sessions;
+use crate::engine_server::EngineServer;
 use crate::fake::{Fake, modern_meta, settle};
 use crate::headers::{Headers, SingleHeader};
+use crate::notices::Notices;
+use crate::options::{McpError, Options};
+use crate::resumable_stream::StreamMessage;
+use crate::server_backend::ServerBackend;
 
 pub(super) const NONE: Headers<'static> = Headers {
     session: SingleHeader::Absent,
@@ -22,10 +27,15 @@ pub(super) const NONE: Headers<'static> = Headers {
     carrier: None,
 };
 
-pub(super) fn endpoint(fake: &Arc<Fake>) -> Sessions<Fake> {
+pub(super) fn endpoint(fake: &Arc<Fake>) -> Sessions {
     let mut options = Options::new("handfast", "1.2.3", SessionId("s".to_owned()));
     options.catalogue = dialects::CatalogueKind::Full;
-    Sessions::new(fake.clone(), options).unwrap()
+    let fake = fake.clone();
+    let make = move |options: Arc<Options>, notices: &Arc<Notices>| {
+        let server = EngineServer::new(fake.clone(), options, notices.clone())?;
+        Ok::<Arc<dyn ServerBackend>, McpError>(Arc::new(server))
+    };
+    Sessions::new(Arc::new(make), options).unwrap()
 }
 
 pub(super) fn request(id: u32, method: &str, params: Value) -> String {
@@ -36,7 +46,7 @@ fn call(tool: &str, arguments: Value) -> String {
     request(7, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
 
-pub(super) async fn answers(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> Answers {
+pub(super) async fn answers(endpoint: &Sessions, headers: &Headers<'_>, body: &str) -> Answers {
     match endpoint.post(headers, body.as_bytes()).await {
         PostOutcome::Answers(answers) => answers,
         PostOutcome::Accepted => panic!("{body} was only accepted"),
@@ -44,7 +54,7 @@ pub(super) async fn answers(endpoint: &Sessions<Fake>, headers: &Headers<'_>, bo
     }
 }
 
-async fn refusal(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> (u16, i64) {
+async fn refusal(endpoint: &Sessions, headers: &Headers<'_>, body: &str) -> (u16, i64) {
     match endpoint.post(headers, body.as_bytes()).await {
         PostOutcome::Refused(refused) => {
             let message: Value = serde_json::from_slice(&refused.text).unwrap();
@@ -71,7 +81,7 @@ pub(super) async fn only(mut answers: Answers) -> Value {
 }
 
 /// Opens a session of this revision and returns its id.
-pub(super) async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> String {
+pub(super) async fn open(endpoint: &Sessions, capabilities: Value) -> String {
     let hello = request(
         1,
         "initialize",
@@ -118,7 +128,7 @@ async fn a_session_is_opened_used_and_ended() {
     assert_eq!((&record["id"], &record["result"]["structuredContent"]["echo"]["a"]), (&json!(7), &json!(1)));
     assert!(endpoint.end(&session).await);
     assert!(!endpoint.end(&session).await);
-    assert_eq!(*fake.ended.lock().unwrap(), ["s.1"], "what it left running is ended");
+    assert_eq!(*fake.ended.lock(), ["s.1"], "what it left running is ended");
     assert_eq!(refusal(&endpoint, &here, &call("record", json!({}))).await, (404, -32600));
 }
 
@@ -129,10 +139,10 @@ async fn a_session_that_nobody_uses_for_a_day_ends_with_what_it_left_running() {
     let forgotten = open(&endpoint, json!({})).await;
     tokio::time::advance(Duration::from_hours(20)).await;
     let used = open(&endpoint, json!({})).await;
-    assert!(fake.ended.lock().unwrap().is_empty());
+    assert!(fake.ended.lock().is_empty());
     tokio::time::advance(Duration::from_hours(5)).await;
     open(&endpoint, json!({})).await;
-    assert_eq!(*fake.ended.lock().unwrap(), ["s.1"]);
+    assert_eq!(*fake.ended.lock(), ["s.1"]);
     assert_eq!(refusal(&endpoint, &within(&forgotten), &call("record", json!({}))).await, (404, -32600));
     only(answers(&endpoint, &within(&used), &call("record", json!({"a": 1}))).await).await;
 }

@@ -13,7 +13,7 @@ use crate::headers::SingleHeader;
 use crate::resumable_stream::{Event, Follower};
 
 /// Makes a call whose response is a stream.
-async fn begin(endpoint: &Sessions<Fake>, session: &str, tool: &str) -> Follower {
+async fn begin(endpoint: &Sessions, session: &str, tool: &str) -> Follower {
     let params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": "p"}});
     let body = request(7, "tools/call", params);
     answers(endpoint, &within(session), &body).await.follow(None).unwrap_or_else(|_| panic!("no stream"))

@@ -9,7 +9,7 @@ const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25
 #[tokio::test(start_paused = true)]
 async fn a_client_of_2025_11_25_shakes_hands_lists_and_calls() {
     let mut client = Client::of(&Fake::new());
-    insta::assert_snapshot!(client.shake_hands("2025-11-25", json!({})).await, @r#"{"jsonrpc":"2.0","id":"hello","result":{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}"#);
+    insta::assert_snapshot!(client.shake_hands("2025-11-25", json!({})).await, @r#"{"jsonrpc":"2.0","id":"hello","result":{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},"tools":{}},"serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}"#);
     insta::assert_snapshot!(client.ask(json!(1), "ping", json!({})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     let list = client.ask(json!(2), "tools/list", json!({})).await;
     assert_eq!(list["result"].as_object().unwrap().len(), 1, "{list}");

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::apart::{NONE, answers, endpoint, open, within};
-use crate::endpoint::{PostOutcome, Sessions};
+use crate::answers::PostOutcome;
+use crate::endpoint::Sessions;
 use crate::fake::{Client, Fake, modern_meta, settle};
 
 /// Ids as clients may write them. Several spell one number in different ways.
@@ -184,7 +185,7 @@ async fn a_subscription_is_named_by_the_id_of_its_request() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_question_has_the_number_of_the_question_in_any_spelling() {
     let fake = Fake::new();
-    let endpoint: Sessions<Fake> = endpoint(&fake);
+    let endpoint: Sessions = endpoint(&fake);
     let session = open(&endpoint, json!({"elicitation": {}})).await;
     for spelling in [".0", "e0", ".00E-0"] {
         let call = message("tools/call", r#"{"name":"ask"}"#, "1e400");

@@ -79,7 +79,7 @@ async fn a_client_that_closes_only_its_reading_side_ends_the_server() {
     let (client, input) = tokio::io::duplex(1024);
     let (output, unread) = tokio::io::duplex(1024);
     let options = crate::Options::new("handfast", "1", tool::SessionId("s".to_owned()));
-    let server = tokio::spawn(crate::connect(fake.clone(), options, input, output));
+    let server = tokio::spawn(crate::serve::connect(fake.clone(), options, input, output));
     drop(unread);
     let mut client = client;
     tokio::io::AsyncWriteExt::write_all(
@@ -162,4 +162,15 @@ async fn a_silent_call_with_a_progress_token_says_that_it_runs() {
     assert_eq!(client.next().await["id"], 1);
     let (rest, _) = client.close().await;
     assert_eq!(rest, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_handler_panics_is_answered_and_the_connection_goes_on() {
+    let fake = Fake::new();
+    let mut client = Client::of(&fake);
+    client.start(json!(1), "panic", json!({})).await;
+    let answer = client.next().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32603)), "{answer}");
+    assert_eq!(client.ask(json!(2), "ping", json!({})).await["result"], json!({}));
+    client.close().await.1.unwrap();
 }

@@ -112,3 +112,22 @@ async fn a_call_that_asks_when_it_is_a_task_goes_on_with_the_answer() {
         assert_eq!(state["result"]["result"]["isError"], allowed.is_null(), "{state}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_2025_11_25_that_requests_a_task_gets_the_ordinary_answer() {
+    let fake = Fake::new();
+    let mut client = Client::of(&fake);
+    let greeting = client.shake_hands("2025-11-25", json!({"tasks": {"list": {}, "cancel": {}}})).await;
+    assert_eq!(greeting["result"]["capabilities"]["tasks"], Value::Null, "{greeting}");
+    let list = client.ask(json!(1), "tools/list", json!({})).await;
+    assert!(!list.to_string().contains("taskSupport"), "{list}");
+    for task in [json!({"ttl": 60_000}), json!("yes")] {
+        let call = json!({"name": "record", "arguments": {"a": 1}, "task": task});
+        let answer = client.ask(json!(2), "tools/call", call).await;
+        assert_eq!(answer["result"]["structuredContent"], json!({"echo": {"a": 1}}), "{answer}");
+    }
+    for method in ["tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"] {
+        let answer = client.ask(json!(3), method, json!({"taskId": "a"})).await;
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+}

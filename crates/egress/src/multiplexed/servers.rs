@@ -2,10 +2,11 @@
 //! or one HTTP/1.1 connection per concurrent request.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fetch::address::Host;
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -73,7 +74,7 @@ impl ConnectionReturn {
     /// Returns the connection after its response was read to the end.
     pub(super) fn give(self, upstream: Upstream) {
         if let Some(idle) = self.idle.upgrade().filter(|_| self.is_own) {
-            *idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
+            *idle.lock() = Some(upstream);
         }
     }
 }
@@ -141,7 +142,7 @@ impl Servers {
 
     /// Returns the idle connection if it is still usable.
     async fn waiting(&self, host: &Host, port: u16, place: &ConnectionReturn) -> Option<Upstream> {
-        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| place.is_own);
+        let waiting = self.idle.lock().take_if(|_| place.is_own);
         let mut upstream = waiting.filter(|there| there.is_to(host, port))?;
         let ready = match &mut upstream.sender {
             Sender::Http1(sender) => timeout(READY, sender.ready()).await,

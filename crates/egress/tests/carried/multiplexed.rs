@@ -5,9 +5,9 @@ mod hostile;
 use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
@@ -18,6 +18,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, StreamOwned};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -109,8 +110,8 @@ async fn read(request: Request<Incoming>, log: &Log) -> Asked {
     let (parts, mut body) = request.into_parts();
     let line = format!("{} {}", parts.method, parts.uri);
     let mut asked = Asked { line, headers: parts.headers, ..Asked::default() };
-    let at = log.lock().unwrap().len();
-    log.lock().unwrap().push(asked.clone());
+    let at = log.lock().len();
+    log.lock().push(asked.clone());
     loop {
         let frame = body.frame().await;
         let ends = !matches!(frame, Some(Ok(_)));
@@ -120,7 +121,7 @@ async fn read(request: Request<Incoming>, log: &Log) -> Asked {
         {
             asked.body.push_str(std::str::from_utf8(&data).unwrap());
         }
-        log.lock().unwrap()[at] = asked.clone();
+        log.lock()[at] = asked.clone();
         if ends {
             return asked;
         }
@@ -220,7 +221,7 @@ fn a_placeholder_is_swapped_in_its_places_alone_however_the_frames_part_it() {
         .header("range", "bytes=0-1")
         .body(Said::of(frames));
     let (status, headers, said, _) = world.one(request.unwrap());
-    let asked = log.lock().unwrap()[0].clone();
+    let asked = log.lock()[0].clone();
     assert_eq!(status, 200);
     assert_eq!(asked.line, format!("POST https://{HOST}:{}/?key={SECRET}", world.port));
     assert_eq!(asked.body, format!("<{SECRET}{SECRET}handfast_secret_>"));
@@ -333,15 +334,15 @@ fn what_is_refused_is_explained_written_down_and_reaches_no_server() {
         assert!(said.starts_with("handfast: ") && said.contains(why), "{why}: {said}");
         assert_eq!(world.refusals().len() - before, usize::from(is_noted), "{why}");
     }
-    assert!(log.lock().unwrap().iter().all(|asked| !asked.whole || !asked.body.contains("handfast_secret_")));
-    assert!(log.lock().unwrap().iter().all(|asked| !asked.headers.contains_key("x-key")));
+    assert!(log.lock().iter().all(|asked| !asked.whole || !asked.body.contains("handfast_secret_")));
+    assert!(log.lock().iter().all(|asked| !asked.headers.contains_key("x-key")));
 }
 
 #[test]
 fn each_event_of_a_stream_arrives_before_the_next_one_is_sent() {
     let (sender, said) = Said::by_hand();
     let said = Mutex::new(Some(said));
-    let (world, _log) = world(move |_| Response::new(said.lock().unwrap().take().unwrap()));
+    let (world, _log) = world(move |_| Response::new(said.lock().take().unwrap()));
     runtime().block_on(async {
         let request = world.get("/events").body(empty()).unwrap();
         let mut body = world.speak().await.send_request(request).await.unwrap().into_body();
@@ -422,7 +423,7 @@ fn a_bomb_is_passed_on_as_it_unfolds_and_ends_with_who_asked_for_it() {
         request(&mut stream);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n").unwrap();
         while stream.write_all(&bomb).is_ok() {}
-        sender.lock().unwrap().send(true).unwrap();
+        sender.lock().send(true).unwrap();
     });
     runtime().block_on(async {
         let mut sender = world.speak().await;

@@ -3,8 +3,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use egress::{
@@ -12,6 +12,7 @@ use egress::{
 };
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -61,7 +62,7 @@ impl Gate for Opening {
     }
 
     async fn note(&self, met: GateEvent) -> io::Result<()> {
-        self.met.lock().unwrap().push(met);
+        self.met.lock().push(met);
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl World {
         let sender = Mutex::new(sender);
         let world = Self::before(move |mut stream| {
             let said = request(&mut stream);
-            sender.lock().unwrap().send(said).unwrap();
+            sender.lock().send(said).unwrap();
             stream.write_all(&answer).unwrap();
             stream.conn.send_close_notify();
             let _gone = stream.flush();
@@ -198,7 +199,7 @@ impl World {
     }
 
     pub(crate) fn refusals(&self) -> Vec<String> {
-        self.gate.met.lock().unwrap().iter().filter_map(|met| met.refused.clone()).collect()
+        self.gate.met.lock().iter().filter_map(|met| met.refused.clone()).collect()
     }
 }
 
@@ -289,7 +290,7 @@ fn a_bomb_is_passed_on_as_it_unfolds_and_ends_with_who_asked_for_it() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n").unwrap();
         // Members of one stream, one after the other, without end.
         while stream.write_all(&bomb).is_ok() {}
-        sender.lock().unwrap().send(true).unwrap();
+        sender.lock().send(true).unwrap();
     });
     let mut stream = world.tunnel();
     stream.write_all(world.head("GET /", "").as_bytes()).unwrap();
@@ -326,7 +327,7 @@ fn each_event_of_a_stream_arrives_before_the_next_one_is_sent() {
                 stream.flush().unwrap();
                 // The next event is sent only after this one has arrived, so a delayed event fails
                 // the test.
-                wanted.lock().unwrap().recv().unwrap();
+                wanted.lock().recv().unwrap();
             }
         });
         let mut stream = world.tunnel();

@@ -2,13 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use egress::{Carrier, Gate, GateEvent, Listeners, ServedNetwork, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
+use parking_lot::Mutex;
 
 /// Gate that allows hosts by name, all of which resolve to `127.0.0.1`.
 pub(crate) struct Allowing {
@@ -24,7 +25,7 @@ pub(crate) struct Here {
 
 impl Resolve for Here {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        self.asked.lock().unwrap().push(name.to_owned());
+        self.asked.lock().push(name.to_owned());
         Ok(vec![IpAddr::from([127, 0, 0, 1])])
     }
 }
@@ -53,7 +54,7 @@ impl Gate for Allowing {
     }
 
     async fn note(&self, met: GateEvent) -> io::Result<()> {
-        self.met.lock().unwrap().push(met);
+        self.met.lock().push(met);
         Ok(())
     }
 }
@@ -93,12 +94,12 @@ impl World {
 
     /// Returns the reasons of the refusals, in order.
     pub(crate) fn refusals(&self) -> Vec<String> {
-        self.gate.met.lock().unwrap().iter().filter_map(|met| met.refused.clone()).collect()
+        self.gate.met.lock().iter().filter_map(|met| met.refused.clone()).collect()
     }
 
     /// Returns the allowed hosts, in order.
     pub(crate) fn allowed(&self) -> Vec<String> {
-        let met = self.gate.met.lock().unwrap();
+        let met = self.gate.met.lock();
         met.iter().filter(|met| met.refused.is_none()).map(|met| met.host.clone()).collect()
     }
 }
@@ -142,7 +143,7 @@ pub(crate) fn recording() -> (u16, Arc<Mutex<String>>) {
         while let Ok(count @ 1..) = stream.read(&mut bytes) {
             let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
             let ends = text.ends_with("\r\n\r\n") || text.ends_with("body");
-            keeping.lock().unwrap().push_str(&text);
+            keeping.lock().push_str(&text);
             if ends && stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").is_err() {
                 return;
             }

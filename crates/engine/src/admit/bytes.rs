@@ -7,12 +7,12 @@
 //! until there is enough room for it, so small answers never keep a large one out.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tool::{SessionId, Stop, ToolError};
 
-use super::lanes_closed;
 use crate::stopping::requested;
 
 /// Largest answer, in bytes, that counts as small if the room for small answers has space for
@@ -172,7 +172,7 @@ impl Bytes {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     #[cfg(test)]
@@ -266,4 +266,9 @@ impl Drop for QueuedCall<'_> {
         }
         Bytes::give(self.bytes);
     }
+}
+
+/// Returns the error of a call that waited when the lanes closed.
+pub(super) fn lanes_closed() -> ToolError {
+    ToolError::internal("the lanes closed while a call was waiting")
 }

@@ -96,7 +96,7 @@ fn sessions_have_their_turns_where_the_machine_is_the_bound() {
                 tokio::spawn(async move {
                     let stop = Stop::default();
                     let place = lanes.admit(&session(name), Lane::Command, 1, &stop).await.unwrap();
-                    order.lock().unwrap().push(name);
+                    order.lock().push(name);
                     drop(place);
                 })
             })
@@ -106,7 +106,7 @@ fn sessions_have_their_turns_where_the_machine_is_the_bound() {
         for task in tasks {
             task.await.unwrap();
         }
-        let order = order.lock().unwrap().clone();
+        let order = order.lock().clone();
         assert_eq!(order[..6], ["busy", "quiet", "other", "busy", "quiet", "busy"], "{order:?}");
         assert!(is_empty(&lanes));
     });
@@ -232,17 +232,17 @@ fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_
             waiters.push(tokio::spawn(async move {
                 let stop = Stop::default();
                 let room = lanes.admit(&session(name), Lane::Read, wanted, &stop).await.unwrap();
-                order.lock().unwrap().push((name, number));
+                order.lock().push((name, number));
                 drop(room);
             }));
             tokio::task::yield_now().await;
         }
-        assert!(order.lock().unwrap().is_empty(), "nothing is left to give");
+        assert!(order.lock().is_empty(), "nothing is left to give");
         drop(all);
         for waiter in waiters {
             waiter.await.unwrap();
         }
-        let order = order.lock().unwrap();
+        let order = order.lock();
         assert_eq!(order[..2], [("greedy", 0), ("modest", 0)]);
         assert_eq!(
             order[2..].iter().map(|(_, number)| *number).collect::<Vec<i32>>(),

@@ -9,15 +9,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use policy::LeasePattern;
 use serde::Serialize;
-use store::{
+use store_api::{
     AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
     StoreError,
 };
 use tool::Clock;
 
-use super::broadcast::fill;
-use super::offer::after;
+use super::audit::fill;
+use super::leases::{after, made_by};
 use super::question::{Approval, Offer, PatternKind, Scope};
+use super::signals::AnswerSignals;
 use crate::{Engine, KeptError};
 
 /// Longest duration of a lease: a quarter of a year, after which nobody remembers it.
@@ -52,16 +53,16 @@ pub struct StoredQuestion {
     pub message: Option<String>,
     /// Id of a command's changes that are set aside until the question is answered.
     pub changes: Option<String>,
-    /// True if the call waits for the answer. An approval then lets it continue. If the caller is
-    /// gone, the same call passes once when it is made again.
+    /// True if the call waits for the answer. An approval then lets it continue. If the call has
+    /// ended, the same call passes once when it is made again.
     pub caller_waits: bool,
 }
 
 impl StoredQuestion {
-    /// Returns the state in a word or two: `caller gone` for a waiting question whose caller has gone.
+    /// Returns the state in a word or two: `call ended` for a waiting question of a call that has ended.
     pub fn state_name(&self) -> &'static str {
         match self.state {
-            ApprovalState::Waiting if !self.caller_waits => "caller gone",
+            ApprovalState::Waiting if !self.caller_waits => "call ended",
             state => state.as_str(),
         }
     }
@@ -130,15 +131,23 @@ fn answered_by(row: &StoredQuestion) -> String {
 /// Approvals of a state folder, for the people who answer them.
 #[derive(Clone)]
 pub struct Approvals {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     door: crate::Door,
+    signals: AnswerSignals,
 }
 
 impl Approvals {
-    /// Opens the approvals of this store.
-    pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, door: crate::Door::CommandLine }
+    /// Opens the approvals of this store. Calls of other processes find the answers; calls of this
+    /// process also get a signal from [`Engine::approvals`].
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, door: crate::Door::CommandLine, signals: AnswerSignals::default() }
+    }
+
+    /// Returns the same approvals, whose answers send these signals.
+    #[must_use]
+    pub(crate) fn with_signals(self, signals: AnswerSignals) -> Self {
+        Self { signals, ..self }
     }
 
     /// Returns the same approvals for people who come through `door`, which the audit names.
@@ -151,7 +160,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be read.
-    pub fn watch(&self) -> Result<store::Watch, ApprovalError> {
+    pub fn watch(&self) -> Result<store_api::Watch, ApprovalError> {
         Ok(self.store.watch()?)
     }
 
@@ -160,7 +169,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be written.
-    pub fn pay_attention(&self, workspace: &Path) -> Result<store::WatcherMark, ApprovalError> {
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store_api::WatcherMark, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 
@@ -258,6 +267,7 @@ impl Approvals {
         let waited_for = self.store.waited_for();
         match self.store.approvals().answer(id, answer, self.clock.now())? {
             AnswerOutcome::First(row) => {
+                self.signals.send(id);
                 let mut noted = self.audit_row("approval_answer");
                 fill(&mut noted, id, &row.call, Some(answer));
                 noted.session = Some(row.session.clone());
@@ -279,7 +289,7 @@ impl Approvals {
 impl Engine {
     /// Returns the approvals of this runtime's state.
     pub fn approvals(&self) -> Approvals {
-        Approvals::new(self.store.clone(), self.clock.clone())
+        Approvals::new(self.store.clone(), self.clock.clone()).with_signals(self.answers.clone())
     }
 
     /// Returns what an approval of this scope would cover, before it is given.
@@ -372,7 +382,8 @@ impl Engine {
             found
         } else {
             let offer = self.offer(&found, grant)?;
-            lease = self.lease(&found.question, &found.session, &found.workspace, &offer, &grant.by);
+            let owner = (found.session.as_str(), found.workspace.as_path());
+            lease = made_by(&found.question, owner, &offer, &grant.by, self.clock.as_ref());
             let lasts = match offer.scope {
                 Scope::Once => Duration::from_secs(offer.seconds),
                 _ => Duration::from_secs(offer.seconds).min(Scope::Once.lasts()),

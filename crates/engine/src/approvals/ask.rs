@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
-use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
+use store_api::Lease;
+use tool::{BoxFuture, Effect, PreparedCall, Retry, SessionId, ToolError};
 
+use super::flow::{ApprovalFlow, ApprovalOutcome, AskingCall, Periods, QuestionSource, ReadyQuestion};
 use super::preview::{Preview, PreviewedCall};
-use super::question::Approval;
-use super::{Binding, ForeseenWrites, QuestionOutcome};
+use super::question::BoundItem;
+use super::stored::{stored, unreadable};
+use super::{Binding, ForeseenWrites, leases};
 use crate::call::Call;
 use crate::{Engine, reach};
 
@@ -18,6 +20,44 @@ pub(crate) struct CallApproval {
     pub(crate) by: String,
     /// Writes of the call's commands that the approval covers.
     pub(crate) foreseen: ForeseenWrites,
+}
+
+/// Source of the question about a call.
+struct CallQuestion<'a> {
+    engine: &'a Arc<Engine>,
+    call: &'a Call,
+    decision: &'a Decision,
+    binding: &'a Binding,
+    /// The call, ready to run. The preview borrows it for a moment.
+    prepared: Option<PreparedCall>,
+    /// Writes that the approval covers, as of the last inspection.
+    foreseen: ForeseenWrites,
+}
+
+impl QuestionSource for CallQuestion<'_> {
+    fn question(&mut self) -> BoxFuture<'_, Result<ReadyQuestion, ToolError>> {
+        Box::pin(async {
+            let (engine, call) = (self.engine, self.call);
+            let prepared =
+                self.prepared.take().ok_or_else(|| ToolError::internal("the call was not prepared"))?;
+            let (preview, prepared) = engine.build_preview(call, prepared).await?;
+            self.prepared = Some(prepared);
+            Ok(ReadyQuestion {
+                approval: engine.question(call, self.decision, preview, self.binding),
+                request: self.binding.request.clone(),
+                shape: call.rules(engine).shape(&call.policy_request(&call.tool)),
+            })
+        })
+    }
+
+    fn bound_now(&mut self) -> BoxFuture<'_, Result<Vec<BoundItem>, ToolError>> {
+        Box::pin(async {
+            let parts = reach::AccessScope::lead_again(&self.call.effects);
+            let now = self.engine.bind_parts(self.call, parts).await?;
+            self.foreseen = now.foreseen;
+            Ok(now.bound)
+        })
+    }
 }
 
 impl Engine {
@@ -33,65 +73,55 @@ impl Engine {
         prepared: PreparedCall,
     ) -> Result<(CallApproval, PreparedCall), ToolError> {
         let binding = self.bind(call).await?;
-        let (by, prepared) = self.find_or_ask(call, decision, prepared, &binding).await?;
-        // The approval covers what was shown. A later change makes it another call.
-        let parts = reach::AccessScope::lead_again(&call.effects);
-        let now = self.bind_parts(call, parts).await?;
-        match Binding::drift(&binding.bound, &now.bound) {
-            Some(what) => Err(drifted(&what)),
-            None => Ok((CallApproval { by, foreseen: now.foreseen }, prepared)),
-        }
-    }
-
-    async fn find_or_ask(
-        self: &Arc<Self>,
-        call: &Call,
-        decision: &Decision,
-        prepared: PreparedCall,
-        binding: &Binding,
-    ) -> Result<(String, PreparedCall), ToolError> {
-        let (workspace, plan, request) =
-            (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
-        let now = self.clock.now();
-        let earlier =
-            self.stored(move |store| store.approvals().earlier(&workspace, &plan, &request, now)).await?;
-        match earlier {
-            EarlierAnswer::None => {}
-            EarlierAnswer::Approved(row) => {
-                self.note_approval("approval_use", call, &row.id, None).await?;
-                return Ok((row.answered_by.unwrap_or_default(), prepared));
-            }
-            EarlierAnswer::Denied(row) => {
-                return Err(denied(&row.answered_by.unwrap_or_default(), row.message.as_deref()));
-            }
-            EarlierAnswer::Drifted(row) => {
-                let before: Option<Approval> = serde_json::from_str(&row.question).ok();
-                let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
-                return Err(drifted(what.as_deref().unwrap_or("the state that the call would find")));
-            }
-        }
-        // An approval with a wider reach came with one for this call, which is used first.
-        if !decision.terminal_only
-            && binding.unnamed.is_none()
-            && let Some(by) = self.leased_exactly(call, &binding.effects).await?
-        {
-            return Ok((by, prepared));
-        }
-        let (preview, prepared) = self.build_preview(call, prepared).await?;
-        let approval = self.question(call, decision, preview, binding);
-        let shape = call.rules(self).shape(&call.policy_request(&call.tool));
-        match self.put(call, approval, &binding.request, &shape).await? {
-            QuestionOutcome::Yes(by) => Ok((by, prepared)),
-            QuestionOutcome::No { by, message } => Err(denied(&by, message.as_deref())),
-            QuestionOutcome::Open { id, hint } => {
+        let is_leasable = !decision.terminal_only && binding.unnamed.is_none();
+        let foreseen = ForeseenWrites::default();
+        let mut source = CallQuestion {
+            engine: self,
+            call,
+            decision,
+            binding: &binding,
+            prepared: Some(prepared),
+            foreseen,
+        };
+        let outcome = self.approval_flow(call).approve(&binding, is_leasable, &mut source).await?;
+        let CallQuestion { prepared, foreseen, .. } = source;
+        let by = match outcome {
+            ApprovalOutcome::Approved { by } => by,
+            ApprovalOutcome::Denied { by, message } => return Err(denied(&by, message.as_deref())),
+            ApprovalOutcome::Open { id, hint } => {
                 let mut error = needs_approval(decision).retry(Retry::AfterMs(ASK_AGAIN_MS)).hint(format!(
                     "{hint}; after the user runs `handfast approvals approve {id}`, the same call \
                      passes once"
                 ));
                 error.approval_id = Some(id);
-                Err(error)
+                return Err(error);
             }
-            QuestionOutcome::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
+            ApprovalOutcome::Closed { hint, retry } => {
+                return Err(needs_approval(decision).retry(retry).hint(hint));
+            }
+            ApprovalOutcome::Drifted { what } => return Err(drifted(&what)),
+        };
+        let prepared = prepared.ok_or_else(|| ToolError::internal("the call was not prepared"))?;
+        Ok((CallApproval { by, foreseen }, prepared))
+    }
+
+    /// Returns the flow of an approval for this call.
+    pub(crate) fn approval_flow<'a>(&'a self, call: &'a Call) -> ApprovalFlow<'a> {
+        ApprovalFlow {
+            store: &self.store,
+            clock: self.clock.as_ref(),
+            redactor: &self.redactor,
+            signals: &self.answers,
+            workspace: &self.place.workspace,
+            periods: Periods::default(),
+            caller: AskingCall {
+                id: &call.id,
+                session: &call.session,
+                door: call.door,
+                dialect: call.dialect,
+                asker: call.asker.as_ref(),
+                stop: &call.stop,
+            },
         }
     }
 
@@ -112,26 +142,9 @@ impl Engine {
         Ok((preview?, prepared))
     }
 
-    /// Returns the grantor, scope and id of an exact lease that covers these effects, if there is
-    /// one.
-    pub(super) async fn leased_exactly(
-        &self,
-        call: &Call,
-        effects: &str,
-    ) -> Result<Option<String>, ToolError> {
-        let leases = self.leases_in_force(&call.session).await?;
-        let covers = |lease: &&Lease| lease.kind == LeaseKind::Exact && lease.pattern == effects;
-        let Some(lease) = leases.iter().find(covers) else { return Ok(None) };
-        let (id, now) = (lease.id.clone(), self.clock.now());
-        // The lease may have been revoked in the meantime.
-        let counts = self.stored(move |store| store.leases().note_use(&id, now)).await?;
-        Ok(counts.then(|| format!("{}, for the {} (lease {})", lease.granted_by, lease.scope, lease.id)))
-    }
-
     /// Returns the leases in force here and now for calls of this session.
     pub(crate) async fn leases_in_force(&self, session: &SessionId) -> Result<Vec<Lease>, ToolError> {
-        let (session, workspace, now) = (session.clone(), self.place.workspace.clone(), self.clock.now());
-        self.stored(move |store| store.leases().in_force(&session.0, &workspace, now)).await
+        leases::in_force(&self.store, session, &self.place.workspace, self.clock.now()).await
     }
 
     /// Returns the leases in force here and now for calls of every session. Blocks.
@@ -159,7 +172,7 @@ impl Engine {
         if let Origin::Lease(id) = &with.rule.origin {
             let (id, now) = (id.to_string(), self.clock.now());
             // The lease may have been revoked in the meantime.
-            if !self.stored(move |store| store.leases().note_use(&id, now)).await? {
+            if !stored(&self.store, move |store| store.leases().note_use(&id, now)).await? {
                 return Ok(decision);
             }
         }
@@ -180,18 +193,6 @@ impl Engine {
         })
         .await
         .map_err(|panic| ToolError::internal("the call could not be inspected").because(panic))
-    }
-
-    /// Runs `work`, which blocks on the store, on a thread that may block.
-    pub(crate) async fn stored<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, ToolError> {
-        let store = self.store.clone();
-        tokio::task::spawn_blocking(move || work(&store))
-            .await
-            .map_err(|panic| ToolError::internal("the approvals could not be read").because(panic))?
-            .map_err(unreadable)
     }
 }
 
@@ -216,9 +217,4 @@ fn drifted(what: &str) -> ToolError {
     ToolError::new(tool::Code::Permission, message)
         .retry(Retry::Now)
         .hint("repeat the call to ask about the current state")
-}
-
-fn unreadable(error: StoreError) -> ToolError {
-    let message = format!("the approvals cannot be used, so nothing was done: {error}");
-    ToolError::new(tool::Code::Runtime, message).because(error)
 }

@@ -13,7 +13,7 @@ use tool::{Effect, Place, path_text};
 use super::ForeseenWrites;
 use super::question::BoundItem;
 use crate::cell::CellSetup;
-use crate::record::digest;
+use crate::digest::digest;
 
 /// Largest script, in bytes, that is bound by its content. A larger script is bound by its times
 /// and size, which the kernel changes with every write.

@@ -1,10 +1,11 @@
 //! Rules for one call: those of the profile and those that humans have leased.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use policy::{LeasePattern, Policy};
-use store::{Lease, LeaseKind};
+use store_api::{Lease, LeaseKind};
 use tool::{Place, ToolError};
 
 use crate::denied::DeniedFiles;
@@ -40,7 +41,7 @@ impl Leases {
         if patterns.is_empty() {
             return Ok(None);
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if let Some(kept) = kept.as_ref().filter(|kept| kept.patterns == patterns) {
             return Ok(Some(kept.rules.clone()));
         }

@@ -7,18 +7,24 @@
 
 mod admin;
 mod ask;
+mod audit;
 mod binding;
-mod broadcast;
 mod effective_policy;
+mod flow;
 mod foreseen;
+mod leases;
 mod offer;
 mod preview;
 mod question;
+mod signals;
+mod stored;
 
 pub use admin::{ApprovalError, Approvals, Grant, GrantResult, StoredQuestion};
 pub(crate) use binding::Binding;
-pub(crate) use broadcast::QuestionOutcome;
 pub(crate) use effective_policy::{EffectivePolicy, Leases};
+pub(crate) use flow::{ApprovalOutcome, ReadyQuestion};
 pub(crate) use foreseen::ForeseenWrites;
 pub(crate) use preview::{Preview, PreviewedCall};
 pub use question::{Answer, Approval, Asker, BoundItem, NoAsker, Offer, PatternKind, Scope};
+pub(crate) use signals::AnswerSignals;
+pub(crate) use stored::stored;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use policy::{Decision, LeasePattern};
-use store::{Lease, LeaseKind};
 use tool::{CommandLine, Effect};
 
 use super::Binding;
@@ -181,53 +180,6 @@ impl Engine {
             ));
         }
         Some(format!("{often}; `{}` would cover {}", widest.scope, widest.covers))
-    }
-
-    /// Returns the lease for an approval of this reach, or `None` if it is for the one call only.
-    pub(super) fn lease(
-        &self,
-        question: &Approval,
-        session: &str,
-        workspace: &Path,
-        offer: &Offer,
-        by: &str,
-    ) -> Option<Lease> {
-        let (kind, pattern) = match (offer.scope, &offer.pattern, question.pattern_kind) {
-            (Scope::Once, ..) | (_, Some(_), None) => return None,
-            (_, Some(pattern), Some(kind)) => (lease_kind(kind), pattern.clone()),
-            (_, None, _) => (LeaseKind::Exact, question.effects_digest.clone()),
-        };
-        let now = self.clock.now();
-        Some(Lease {
-            id: format!("l{}", crate::new_call_id(self.clock.as_ref())),
-            approval: Some(question.id.clone()),
-            scope: offer.scope.as_str().to_owned(),
-            session: (offer.scope == Scope::Session).then(|| session.to_owned()),
-            workspace: (offer.scope != Scope::Always).then(|| workspace.to_owned()),
-            kind,
-            tool: question.tool.clone(),
-            pattern,
-            covers: offer.covers.clone(),
-            granted_by: by.to_owned(),
-            granted_at: now,
-            expires_at: after(now, Duration::from_secs(offer.seconds)),
-            revoked_at: None,
-            uses: 0,
-            used_at: None,
-        })
-    }
-}
-
-pub(super) fn after(now: Timestamp, lasts: Duration) -> Timestamp {
-    let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
-    now.checked_add(lasts).unwrap_or(Timestamp::MAX)
-}
-
-fn lease_kind(kind: PatternKind) -> LeaseKind {
-    match kind {
-        PatternKind::Command => LeaseKind::Command,
-        PatternKind::Write => LeaseKind::Write,
-        PatternKind::Read => LeaseKind::Read,
     }
 }
 

@@ -5,7 +5,6 @@
 //! characters that hide or move text, because each has its own way of escaping.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use policy::{Part, Policy};
 use tool::{CommandLine, Context, Effect, Plan, PreparedCall, SessionId, Stop, ToolError};
@@ -119,10 +118,8 @@ impl Engine {
         let snapshots = self.snapshots.as_ref().ok_or_else(|| {
             ToolError::new(tool::Code::Unavailable, "this runtime does not isolate changes")
         })?;
-        let snapshot = snapshots.take_up(id)?;
-        let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
         let Changes { diff, held, conflicts, .. } =
-            snapshot.preview(rules, &self.denied, &self.store, since)?;
+            snapshots.take_up(id)?.preview(rules, &self.denied, self.store.as_ref())?;
         let mut text: String =
             conflicts.iter().map(|line| format!("changed by others since: {line}\n")).collect();
         text.extend(held.iter().map(|line| format!("held: {line}\n")));
@@ -144,7 +141,7 @@ impl Engine {
             CommandLine::Typed { text, .. } => text.clone(),
         };
         let shown: String = tool::visible(&self.covered(line)).chars().take(LONGEST_NAME).collect();
-        let digest = crate::record::digest(effect);
+        let digest = crate::digest::digest(effect);
         format!("a dry run of `{shown}` ({})", digest.get(..16).unwrap_or(&digest))
     }
 
@@ -157,9 +154,8 @@ impl Engine {
         let kept = snapshots.kept().ok()?;
         let last =
             kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
-        let snapshot = snapshots.take_up(&last.id).ok()?;
-        let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
-        let changes = snapshot.preview(rules, &self.denied, &self.store, since).ok()?;
+        let changes = snapshots.take_up(&last.id).ok()?;
+        let changes = changes.preview(rules, &self.denied, self.store.as_ref()).ok()?;
         if !changes.conflicts.is_empty() || changes.diff.is_empty() {
             return None;
         }

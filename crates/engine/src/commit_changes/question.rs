@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use checkpoint::Time;
 use policy::Policy;
 use tool::{Code, ToolError};
 
-use super::blocking;
-use crate::approvals::{Preview, QuestionOutcome};
+use super::background_work::blocking;
+use crate::approvals::{ApprovalOutcome, Preview, ReadyQuestion};
 use crate::call::Call;
-use crate::snapshot::{Question, Snapshot};
+use crate::snapshot::{PendingChanges, Question};
 use crate::{Approval, Engine};
 
 /// Reason for the question.
@@ -24,18 +23,17 @@ impl Engine {
     /// Returns the diff of held changes.
     pub(super) async fn difference(
         self: &Arc<Self>,
-        snapshot: Snapshot,
-        since: Time,
+        changes: PendingChanges,
         rules: Arc<Policy>,
-    ) -> Result<(Snapshot, Preview), ToolError> {
+    ) -> Result<(PendingChanges, Preview), ToolError> {
         let engine = self.clone();
         blocking(move || {
             // The question can be asked without the diff, and then reports the error.
-            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
+            let difference = changes.preview(&rules, &engine.denied, engine.store.as_ref()).map_or_else(
                 |error| format!("the difference cannot be shown: {}", error.message),
                 |preview| preview.diff,
             );
-            (snapshot, engine.cut(difference))
+            (changes, engine.cut(difference))
         })
         .await
     }
@@ -53,7 +51,7 @@ impl Engine {
         call: &Call,
         question: &Question,
         difference: Preview,
-    ) -> Result<QuestionOutcome, ToolError> {
+    ) -> Result<ApprovalOutcome, ToolError> {
         let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
         let changed: Vec<String> = question.lines.iter().map(covered).collect();
         let ran = self.what_ran(call);
@@ -77,12 +75,13 @@ impl Engine {
             offers: Vec::new(),
             pattern_kind: None,
             suggestion: None,
-            digest: crate::record::digest(&(call.digest(), &question.digest)),
+            digest: crate::digest::digest(&(call.digest(), &question.digest)),
             effects_digest: String::new(),
             bound: Vec::new(),
             program: self.program().clone(),
         };
-        let request = crate::record::digest(&(&call.digest(), "what it changed"));
-        self.put(call, approval, &request, "what a command changed").await
+        let request = crate::digest::digest(&(&call.digest(), "what it changed"));
+        let shape = "what a command changed".to_owned();
+        self.approval_flow(call).ask(ReadyQuestion { approval, request, shape }).await
     }
 }

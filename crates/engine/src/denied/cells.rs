@@ -22,8 +22,8 @@ use watch::{MarkedPaths, Watch};
 use super::left::Record;
 use super::lists::split;
 use super::{DeniedFiles, State};
+use crate::change_area::ChangeArea;
 use crate::protected::{ChangeJudge, News};
-use crate::snapshot::Snapshots;
 
 /// Number of files taken away after which a command is killed: making so many is no mistake. Files
 /// that it has made in addition are taken away too.
@@ -107,8 +107,8 @@ impl RunningCell {
     }
 
     /// Writes the record that its command writes directly.
-    pub(super) fn write_record(&mut self, roots: &[PathBuf], snapshots: &Snapshots) -> Result<(), String> {
-        let (record, begins) = Record::write(roots, &self.known, snapshots)?;
+    pub(super) fn write_record(&mut self, roots: &[PathBuf], area: &ChangeArea) -> Result<(), String> {
+        let (record, begins) = Record::write(roots, &self.known, area)?;
         (self.record, self.begins) = (Some(record), Some(begins));
         Ok(())
     }
@@ -278,10 +278,10 @@ impl DeniedFiles {
 
     /// Returns true if a human has had the file put there, also by another process.
     fn was_applied(&self, path: &Path) -> bool {
-        let (Some(snapshots), Some((_, _, seconds, _))) = (&self.snapshots, stamp_of(path)) else {
+        let (Some(area), Some((_, _, seconds, _))) = (&self.area, stamp_of(path)) else {
             return false;
         };
-        snapshots.area().was_applied(path, Time { seconds, nanoseconds: 0 })
+        area.folder().was_applied(path, Time { seconds, nanoseconds: 0 })
     }
 
     /// Takes a file away. Returns true if it was too large to be copied and was moved, so that no
@@ -289,9 +289,9 @@ impl DeniedFiles {
     fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) -> bool {
         let shown = tool::path_text(relative);
         cell.taken += 1;
-        let taken = match &self.snapshots {
+        let taken = match &self.area {
             None => Err("there is no place to store it".to_owned()),
-            Some(snapshots) => take_away(snapshots, &mut cell.kept, root, relative, why)
+            Some(area) => take_away(area, &mut cell.kept, root, relative, why)
                 .map_err(|error| format!("it could not be moved out: {error}")),
         };
         let mut is_moved = false;
@@ -328,14 +328,14 @@ impl DeniedFiles {
 /// Takes a file away and stores the id of its change in `kept`. Returns this id and how the file
 /// was taken, or `None` if the file is gone.
 pub(super) fn take_away(
-    snapshots: &Snapshots,
+    area: &ChangeArea,
     kept: &mut BTreeMap<PathBuf, String>,
     root: &Path,
     relative: &Path,
     why: &str,
 ) -> Result<Option<(String, TakeMethod)>, checkpoint::Error> {
     let mut take = |root: &Path, relative: &Path| {
-        let taken = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
+        let taken = area.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
         if let Some((id, _)) = &taken {
             kept.insert(root.to_owned(), id.clone());
         }

@@ -14,8 +14,8 @@ use watch::Watch;
 use super::DeniedFiles;
 use super::cells::{Origin, is_before, stamp_of, take_away, targets};
 use super::lists::split;
+use crate::change_area::ChangeArea;
 use crate::protected::{ChangeJudge, News};
-use crate::snapshot::Snapshots;
 
 /// Seconds for which a command may have continued after the last renewal of its record, for example
 /// if the machine was suspended.
@@ -38,10 +38,10 @@ impl Record {
     pub(super) fn write(
         roots: &[PathBuf],
         known: &BTreeSet<PathBuf>,
-        snapshots: &Snapshots,
+        area: &ChangeArea,
     ) -> Result<(checkpoint::Call, Time), String> {
         let failed = |error: checkpoint::Error| error.to_string();
-        let call = snapshots.area().begin().map_err(failed)?;
+        let call = area.folder().begin().map_err(failed)?;
         let begins = call.baseline().map_err(failed)?;
         let Time { seconds, nanoseconds } = begins;
         let record = Self { roots: roots.to_vec(), seconds, nanoseconds, known: known.clone() };
@@ -63,11 +63,11 @@ impl DeniedFiles {
     /// Takes away auto-run files that commands of killed processes left. Returns messages for the
     /// user.
     pub(crate) fn take_away_left(&self) -> Vec<String> {
-        let Some(snapshots) = &self.snapshots else { return Vec::new() };
+        let Some(area) = &self.area else { return Vec::new() };
         let mut told = Vec::new();
-        for (call, content, last) in snapshots.take_left() {
+        for (call, content, last) in area.take_left() {
             match serde_json::from_slice::<Record>(&content) {
-                Ok(record) => told.extend(self.take_away_of(snapshots, &record, last)),
+                Ok(record) => told.extend(self.take_away_of(area, &record, last)),
                 Err(error) => told.push(format!(
                     "an earlier process was killed while a command was writing to the workspace, and \
                      its record is damaged ({error}): check for new files, for example with `git \
@@ -80,7 +80,7 @@ impl DeniedFiles {
         told
     }
 
-    fn take_away_of(&self, snapshots: &Snapshots, record: &Record, last: Time) -> Vec<String> {
+    fn take_away_of(&self, area: &ChangeArea, record: &Record, last: Time) -> Vec<String> {
         let mut state = self.state();
         self.look_below(&mut state, &record.roots);
         if let Err(error) = self.refresh(&mut state) {
@@ -101,7 +101,7 @@ impl DeniedFiles {
             let set = self.protected_in(&mut state, root);
             let found = ChangeJudge::all(&set, root, &news).found(relative);
             for (goes, why) in targets(&found, (root, relative), |file| record.origin(&root.join(file))) {
-                match take_away(snapshots, &mut kept, root, &goes, &why) {
+                match take_away(area, &mut kept, root, &goes, &why) {
                     Ok(None) => {}
                     Ok(Some(_)) => taken.push(tool::path_text(&goes)),
                     Err(error) => told.push(format!("{}: {why}; {error}", tool::path_text(&goes))),

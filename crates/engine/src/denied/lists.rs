@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use policy::{Entry, FolderMatches, Policy, Sees, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
 
@@ -64,7 +65,7 @@ impl DenyLists {
     }
 
     fn led_to<T>(&self, ask: impl FnOnce(&LedTo) -> T) -> T {
-        ask(&self.led_to.read().unwrap_or_else(PoisonError::into_inner))
+        ask(&self.led_to.read())
     }
 
     /// Returns true if a later program would run the path, or for a folder, a file in it.

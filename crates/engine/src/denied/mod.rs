@@ -6,19 +6,19 @@ mod left;
 mod lists;
 mod programs;
 
+use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use policy::Policy;
+use policy::{Part, Policy};
 use sandbox::LateMasks;
-use tool::{Access, Code, EffectState, ToolError};
+use tool::{Access, Code, EffectState, Owner, Stop, Threads, ToolError};
 use watch::{MarkedPaths, Watch, WatchError, WatchMode};
 
-use crate::call::Call;
+use crate::change_area::ChangeArea;
 use crate::protected::ProtectedSet;
-use crate::snapshot::Snapshots;
 use cells::RunningCell;
 use lists::{DenyLists, LedTo};
 pub(crate) use programs::DeniedPrograms;
@@ -27,8 +27,10 @@ pub(crate) use programs::DeniedPrograms;
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
     keep: WatchMode,
-    /// Storage for files that are taken away.
-    snapshots: Option<Arc<Snapshots>>,
+    /// Folder for files that are taken away.
+    area: Option<Arc<ChangeArea>>,
+    /// Threads of the runtime, one of which follows the changes.
+    threads: Threads,
     led_to: Arc<RwLock<LedTo>>,
     state: Mutex<State>,
 }
@@ -67,8 +69,8 @@ pub(crate) struct OwnChange(Arc<DeniedFiles>);
 impl OwnChange {
     /// Begins a change on a thread that may block, because a walk for denied files may be in
     /// progress. Returns `None` if the call's plan names no path to write.
-    pub(crate) async fn begin(denied: &Arc<DeniedFiles>, call: &Call) -> Option<Self> {
-        let writes = call.effects.iter().filter_map(|part| {
+    pub(crate) async fn begin(denied: &Arc<DeniedFiles>, effects: &[Part]) -> Option<Self> {
+        let writes = effects.iter().filter_map(|part| {
             let (access, named) = part.effect.path()?;
             (access == Access::Write).then(|| part.real.as_deref().unwrap_or(named).to_owned())
         });
@@ -136,13 +138,18 @@ const MAX_CLOSED: usize = 64;
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, snapshots: Option<Arc<Snapshots>>) -> Self {
-        Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
+    pub(crate) fn new(
+        policy: Arc<Policy>,
+        keep: WatchMode,
+        area: Option<Arc<ChangeArea>>,
+        threads: Threads,
+    ) -> Self {
+        Self { policy, keep, area, threads, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
-        Self::new(policy, WatchMode::Once, self.snapshots.clone())
+        Self::new(policy, WatchMode::Once, self.area.clone(), self.threads.clone())
     }
 
     /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
@@ -171,9 +178,9 @@ impl DeniedFiles {
         let later = Arc::new(LateMasks::default());
         let mut cell = RunningCell::new(later.clone(), &marked);
         if writes == Writes::AtOnce
-            && let Some(snapshots) = &self.snapshots
+            && let Some(area) = &self.area
         {
-            cell.write_record(roots, snapshots).map_err(|error| {
+            cell.write_record(roots, area).map_err(|error| {
                 let message = format!(
                     "the files that the command may change cannot be recorded, so nothing was \
                      run: {error}"
@@ -184,7 +191,13 @@ impl DeniedFiles {
         state.running.push(cell);
         if !std::mem::replace(&mut state.followed, true) {
             let denied = Arc::downgrade(self);
-            std::thread::spawn(move || follow(&denied));
+            let started =
+                self.threads.start("denied-files", Owner::Runtime, move |stop| follow(&denied, stop));
+            if let Err(error) = started {
+                state.followed = false;
+                state.running.pop();
+                return Err(error);
+            }
         }
         Ok(MaskSet { marked, later: Some(later) })
     }
@@ -249,7 +262,7 @@ impl DeniedFiles {
         }
         let set = Arc::new(ProtectedSet::find(&self.policy, root, beginnings));
         state.protected.insert(root.to_owned(), set.clone());
-        self.led_to.write().unwrap_or_else(PoisonError::into_inner).put(root, set.clone());
+        self.led_to.write().put(root, set.clone());
         set
     }
 
@@ -374,12 +387,12 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Appeare
 }
 
 /// Follows the changes as long as a cell runs.
-fn follow(denied: &Weak<DeniedFiles>) {
+fn follow(denied: &Weak<DeniedFiles>, stop: &Stop) {
     loop {
         let Some(denied) = denied.upgrade() else { return };
         let (changes, most) = {
             let mut state = denied.state();
-            if state.running.is_empty() {
+            if state.running.is_empty() || stop.requested().is_some() {
                 state.followed = false;
                 return;
             }

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use policy::Policy;
 
 /// The denied programs of one runtime.
@@ -88,7 +89,7 @@ impl DeniedPrograms {
         if self.policy.denied_commands().next().is_none() {
             return Arc::default();
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         // The targets of alternatives depend on one more folder.
         let looked_at = self.folders.iter().map(PathBuf::as_path).chain([Path::new("/etc/alternatives")]);
         let stamps: Vec<Stamp> = looked_at.map(stamp).collect();

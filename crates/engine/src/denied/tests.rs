@@ -7,7 +7,12 @@ use super::*;
 
 fn denied(workspace: &Path, profile: &serde_json::Value, keep: WatchMode) -> Arc<DeniedFiles> {
     let policy = testkit::policy_of(workspace, None, profile);
-    Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
+    Arc::new(DeniedFiles::new(
+        Arc::new(policy.unwrap()),
+        keep,
+        None,
+        tool::Threads::new(Arc::new(testkit::FixedClock::default())),
+    ))
 }
 
 fn walks(denied: &DeniedFiles) -> Option<u64> {
@@ -67,17 +72,17 @@ fn while_a_cell_runs(workspace: &Path, hiding: &MaskSet, act: impl Fn() + Send) 
     let spec = sandbox::CellSpec {
         workspace: workspace.to_owned(),
         frozen: hiding.marked.guarded.clone(),
-        late_masks: hiding.later.clone(),
         spool_directory: workspace.to_owned(),
         output_limit: 1 << 20,
         ..sandbox::CellSpec::default()
     };
+    let host = sandbox::CellHost { late_masks: hiding.later.clone(), ..sandbox::CellHost::default() };
     let line = "echo begun; exec sleep 600".to_owned();
     let command =
         sandbox::Command { program: sandbox::Program::Shell(line), working_directory: workspace.to_owned() };
     let stopper = sandbox::Stopper::new().unwrap();
     let ended = stopper.clone();
-    let outcome = sandbox::run(&spec, &command, None, &stopper, &mut |_, _| {
+    let outcome = sandbox::run(&spec, &host, &command, None, &stopper, &mut |_, _| {
         act();
         ended.stop();
     });
@@ -116,11 +121,13 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     fs::create_dir(&workspace).unwrap();
     fs::write(workspace.join(".bashrc"), "old").unwrap();
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let store = Arc::new(store::Store::open(&folder.path().join("state")).unwrap());
+    let store: Arc<dyn store_api::Store> =
+        Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
     let (snapshots, _) =
         crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now).unwrap();
     let mut denied = denied(&workspace, &serde_json::json!({}), WatchMode::Fresh);
-    Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
+    Arc::get_mut(&mut denied).unwrap().area =
+        snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
     let at = |path: &str| workspace.join(path);
     let put = |path: &str| {
         fs::create_dir_all(at(path).parent().unwrap()).unwrap();

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use tool::{AnyTool, Data, ToolError};
 
-use crate::cache::Generation;
+use crate::cache::Answers;
 use crate::call::Call;
+use crate::digest::digest;
 use crate::fingerprint::Fingerprint;
-use crate::{Engine, fingerprint, record};
+use crate::{Engine, fingerprint};
 
 /// Conditions that an answer from the cache must meet.
 pub(super) struct Lookup {
@@ -16,6 +17,17 @@ pub(super) struct Lookup {
     key: String,
     /// State of these files.
     looked: Fingerprint,
+    /// Cached answers of the time before these files are read.
+    answers: Arc<Answers>,
+}
+
+impl Lookup {
+    /// Returns the cached answer to the call.
+    pub(super) fn recall(&self, call: &mut Call, now: Instant) -> Option<Data> {
+        let answer = self.answers.get(&self.key, self.looked, now)?;
+        call.cached = true;
+        Some(answer)
+    }
 }
 
 impl Engine {
@@ -32,8 +44,9 @@ impl Engine {
         }
         let met = self.bind(call).await?.plan;
         let rules = (self.policy.profile(), self.policy.mode().as_str());
-        let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
-        Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
+        let key = digest(&(call.dialect, &call.tool, call.owner(), rules, met));
+        let answers = self.cache.answers();
+        Ok(self.look_around().await.map(|looked| Lookup { key, looked, answers }))
     }
 
     async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
@@ -42,27 +55,15 @@ impl Engine {
         tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
     }
 
-    pub(super) fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
-        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
-        call.cached = true;
-        Some(answer)
-    }
-
     /// Caches the answer if nothing has changed since before it was read.
-    pub(super) async fn remember(
-        self: &Arc<Self>,
-        call: &Call,
-        answer: &Data,
-        before: Lookup,
-        read_in: Generation,
-    ) {
+    pub(super) async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup) {
         let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
         if call.truncated || !nothing_done || !before.looked.is_settled {
             return;
         }
         let now = self.look_around().await;
         if now.is_some_and(|now| now.is_as(&before.looked)) {
-            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
+            before.answers.put(before.key, answer, before.looked, self.timer.now());
         }
     }
 

@@ -16,8 +16,9 @@ mod view;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use policy::{Entry, auto_run};
 
 use follow::FollowReason;
@@ -263,7 +264,7 @@ impl<'a> ChangeJudge<'a> {
     /// Returns the items that a repository runs after the changes and did not run before. For a
     /// file called `.git` the repository to which it leads counts.
     fn news_of(&self, repository: &Path) -> Arc<Items> {
-        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.news.lock();
         if let Some(known) = all.get(repository) {
             return known.clone();
         }

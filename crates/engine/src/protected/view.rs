@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use checkpoint::{Fate, FoundEntry, Touches};
 use rustix::fs::OFlags;
 
-use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
+use crate::small_file::{LARGEST_CONFIGURATION, read_small};
 
 /// Maximum number of symbolic links that are followed on the way to one file, as in the kernel.
 const MAX_LINKS: usize = 40;

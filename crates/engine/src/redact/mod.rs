@@ -21,8 +21,9 @@ mod matcher;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tool::{CoveredStream, Data, Progress, Redaction};
 use vault::{Contents, SecretBytes, Vault};
@@ -94,14 +95,14 @@ impl Redactor {
     }
 
     fn known(&self) -> Arc<KnownSecrets> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.known.read().clone()
     }
 
     /// Adds the secrets that others have put into the vault. The values of a locked vault are
     /// unknown to this process, so it cannot leak them.
     pub fn refresh(&self) {
         let Some(Ok(contents)) = self.0.vault.as_ref().map(|vault| vault.contents()) else { return };
-        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.seen.lock();
         if seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, &contents)) {
             return;
         }
@@ -111,7 +112,7 @@ impl Redactor {
         if !new.is_empty() {
             let new = new.into_iter().map(|(entry, value)| (entry.name.as_str(), value));
             let all = Arc::new(KnownSecrets::new(known.iter().chain(new)));
-            *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = all;
+            *self.0.known.write() = all;
         }
         *seen = Some(contents);
     }

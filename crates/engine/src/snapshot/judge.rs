@@ -10,7 +10,7 @@ use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
 use crate::denied::{AsOf, DeniedFiles};
 use crate::protected::{ChangeJudge, LayeredView, News, ProtectedSet};
-use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
+use crate::small_file::{LARGEST_CONFIGURATION, read_small};
 
 /// Changes that are held until a human approves them.
 #[derive(Clone, Copy)]

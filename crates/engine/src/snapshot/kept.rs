@@ -1,32 +1,25 @@
 //! Changes that were not committed, and are kept aside until a human decides.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use checkpoint::{Area, KeptChanges, Outcome, Recovery, StepKind, Terms, Time};
-use database::Databases;
-use jiff::{SignedDuration, Timestamp};
+use checkpoint::{KeptChanges, Outcome, StepKind, Terms};
+use jiff::Timestamp;
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store::{Durability, Store};
+use store_api::{Durability, Store};
 use tool::Code;
 
+use crate::checkpoint_rows::Author;
 use crate::denied::DeniedFiles;
-use crate::direct_checkpoint::Author;
 use crate::user_action::UserAction;
 
-use super::commit::{commit_saved, done};
+use super::Snapshots;
+use super::commit::commit_saved;
 use super::judge::{HeldChanges, Judge};
-use super::{CommitResult, Snapshots, conflict, held};
-use crate::{Engine, direct_checkpoint};
-
-/// Time for which changes are kept, unless somebody applies or discards them: a week. After that
-/// the workspace has usually changed too much.
-const KEPT_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
-
-/// Maximum number of kept changes; the oldest are removed first.
-const MAX_KEPT: usize = 50;
+use super::recovery::timestamp;
+use super::result::{CommitResult, conflict, done, held};
+use crate::Engine;
 
 /// Changes that are kept aside.
 #[derive(Debug, Clone, Serialize)]
@@ -58,15 +51,10 @@ pub enum KeptError {
     Checkpoint(#[from] checkpoint::Error),
     /// The action could not be recorded, so it was not done or its result is unknown.
     #[error("the audit cannot be written")]
-    Store(#[from] store::StoreError),
+    Store(#[from] store_api::StoreError),
     /// The policy, or a concurrent change by others, prevents the action.
     #[error("{0}")]
     Refused(String),
-}
-
-fn timestamp(time: Time) -> Timestamp {
-    let nanoseconds = i32::try_from(time.nanoseconds).unwrap_or_default();
-    Timestamp::new(time.seconds, nanoseconds).unwrap_or_default()
 }
 
 /// Returns the name of the action of a change.
@@ -106,7 +94,7 @@ impl Engine {
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
     pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
-        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
+        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), self.store.as_ref())?;
         let cover = |text: String| self.covered(text);
         Ok(KeptDetails {
             reason: cover(shown.reason),
@@ -127,7 +115,7 @@ impl Engine {
         let snapshots = self.kept_by()?;
         let applied = self
             .recorded("changes_apply", json!({"id": id, "force": force}), |author| {
-                snapshots.apply(&self.policy, &self.store, author, id, force)
+                snapshots.apply(&self.policy, self.store.as_ref(), author, id, force)
             })
             .await?;
         self.settle_question(id, true)?;
@@ -191,7 +179,7 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<KeptDetails, KeptError> {
         let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
@@ -211,16 +199,15 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<Option<String>, KeptError> {
         let is_here = self.area().take_up(id).map(|(_, kept)| kept.workspace == self.workspace)?;
         if !is_here {
             return Ok(None);
         }
         let refused = |error: tool::ToolError| KeptError::Refused(error.message);
-        let snapshot = self.take_up(id).map_err(refused)?;
-        let since = snapshot.kept_since.unwrap_or(Time { seconds: 0, nanoseconds: 0 });
-        Ok(Some(snapshot.preview(policy, denied, store, since).map_err(refused)?.diff))
+        let changes = self.take_up(id).map_err(refused)?;
+        Ok(Some(changes.preview(policy, denied, store).map_err(refused)?.diff))
     }
 
     /// Commits the changes of this id to their workspace. The human who asks for this has approved
@@ -229,7 +216,7 @@ impl Snapshots {
     pub(crate) fn apply(
         &self,
         policy: &Policy,
-        store: &Store,
+        store: &dyn Store,
         author: &Author,
         id: &str,
         force: bool,
@@ -280,119 +267,4 @@ impl Snapshots {
         let (call, _) = self.area().take_up(id)?;
         Ok(call.discard()?)
     }
-}
-
-/// Returns advice for the user about a commit whose progress is unknown. Its checkpoint has the
-/// previous state: undoing it leaves the paths alone that the commit did not reach, and restores
-/// the others.
-fn half_made(area: &Area, store: &Store, id: &str) -> String {
-    let checkpoints = store.checkpoints();
-    let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
-    let way_back = match found {
-        Ok(Some(checkpoint)) => format!(
-            "`handfast checkpoints diff {0}` shows its planned changes, `handfast undo {0}` undoes \
-             those that were made",
-            checkpoint.id
-        ),
-        Ok(None) => "compare the workspace with its earlier state, for example with `git status`".to_owned(),
-        Err(error) => format!("its checkpoint cannot be read: {error}"),
-    };
-    format!(
-        "a commit was interrupted and its journal is damaged: the workspace may contain a part of it; \
-         {way_back}. Files that it replaced or removed are in {} (`upper`, `taken`): move that folder \
-         elsewhere when you no longer need it, and this message stops",
-        area.folder_of(id).display()
-    )
-}
-
-/// Returns the fault and advice for the user about a commit that has happened and whose folder
-/// cannot be cleaned up. Its checkpoint counts from now on.
-fn done_and_unreadable(
-    area: &Area,
-    store: &Store,
-    id: &str,
-    name: &str,
-    problem: &checkpoint::Error,
-) -> String {
-    let folder = area.folder_of(id);
-    let checkpoints = store.checkpoints();
-    let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
-    let way_back = match found {
-        Ok(Some(checkpoint)) => format!("`handfast undo {}` undoes it", checkpoint.id),
-        Ok(None) => "it has no checkpoint".to_owned(),
-        Err(error) => format!("its checkpoint cannot be read: {error}"),
-    };
-    format!(
-        "files left by a commit cannot be removed, because {problem}: {}. The commit is complete in \
-         the workspace, and {way_back}. Remove {}, and `.handfast-commit-{id}` in the workspace if it \
-         exists, and this message stops",
-        folder.join(name).display(),
-        folder.display(),
-    )
-}
-
-/// Completes or rolls back the commits of killed processes, and removes expired changes. Returns
-/// messages for the user.
-pub(super) fn tidy(
-    area: &Area,
-    (store, databases): (&Arc<Store>, Option<&Databases>),
-    now: Timestamp,
-) -> Result<Vec<String>, checkpoint::Error> {
-    let mut told = Vec::new();
-    let mut failed = Vec::new();
-    let go_on = || std::ops::ControlFlow::Continue(());
-    let on_committed =
-        |folder: &str| store.checkpoints().complete_folder(folder).map_err(std::io::Error::other);
-    for recovered in area.recover(&go_on, &on_committed)? {
-        let id = recovered.id;
-        match recovered.action {
-            Recovery::Dropped | Recovery::Cleaned => {}
-            Recovery::TakenBack { left, .. } => {
-                let left: Vec<String> = left.iter().map(|path| tool::path_text(path)).collect();
-                let but =
-                    if left.is_empty() { String::new() } else { format!(", except {}", left.join(", ")) };
-                told.push(format!(
-                    "a commit was interrupted: the workspace has its earlier state{but}; `handfast \
-                     changes show {id}` shows the planned changes"
-                ));
-            }
-            Recovery::Failed(error @ checkpoint::Error::Unreadable { has_happened: true, name, .. }) => {
-                told.push(done_and_unreadable(area, store, &id, name, &error));
-            }
-            Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false, .. }) => {
-                told.push(half_made(area, store, &id));
-                failed.push(id);
-            }
-            Recovery::Failed(error @ checkpoint::Error::Unreadable { .. }) => {
-                told.push(format!(
-                    "a commit was interrupted, and the workspace may contain a part of it: {error}; \
-                     start the version of Handfast that made it once: it undoes the commit"
-                ));
-                failed.push(id);
-            }
-            Recovery::Failed(error) => {
-                told.push(format!("the changes {id} could not be recovered: {error}"));
-                failed.push(id);
-            }
-        }
-    }
-    // No command runs this long.
-    let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
-    area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
-    let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
-    if let Err(error) = direct_checkpoint::settle_all(store, databases, is_open) {
-        told.push(format!("checkpoints of a killed process are not completed yet: {error}"));
-    }
-    let mut kept = area.kept()?;
-    kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
-    let is_old = |kept: &KeptChanges| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
-    for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MAX_KEPT || is_old(kept)) {
-        match area.take_up(&old.id) {
-            Ok((call, _)) => call.discard()?,
-            // Another process is handling the changes.
-            Err(checkpoint::Error::NoSuchChanges { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(told)
 }

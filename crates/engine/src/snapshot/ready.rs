@@ -1,36 +1,38 @@
 //! Preparation of the next call while no call waits: its folders, and for a command a cell that has
 //! mounted them.
 
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use sandbox::{CellSpec, Spawner};
+use parking_lot::MutexGuard;
+use sandbox::{CellHost, CellSpec, Spawner};
 
-use super::{ChangedBy, Snapshots, overlay};
+use super::changes::overlay;
+use super::{ChangedBy, Snapshots};
 
 impl Snapshots {
     /// Prepares the folders for the next call of this kind. For a command with the view of `cell`,
     /// starts a waiting cell that already keeps changes there. The next call reports errors.
-    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
+    pub(crate) fn make_ready(&self, cell: Option<(&CellSpec, &CellHost)>) {
         let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
         // Another thread that holds the lock prepares the same folders.
-        let Ok(closed) = self.making.try_lock() else { return };
+        let Some(closed) = self.making.try_lock() else { return };
         if *closed || self.ready(changed_by).is_some() {
             return;
         }
-        let Ok(mut call) = self.area.begin() else { return };
-        let begun = cell.map(|cell| {
+        let Ok(mut call) = self.area().begin() else { return };
+        let begun = cell.map(|(cell, host)| {
             let overlay = Some(overlay(&call));
-            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
+            host.make_ready(&CellSpec { overlay, ..cell.clone() })
         });
         if let Some(Err(_)) = begun {
             // The folders cannot be used any more. The next start removes folders that cannot be
             // removed now.
             drop(call.discard());
-            let Ok(other) = self.area.begin() else { return };
+            let Ok(other) = self.area().begin() else { return };
             call = other;
         }
-        if let Some(cell) = cell {
-            *self.ready_in() = cell.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
+        if let Some((_, host)) = cell {
+            *self.ready_in() = host.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
         }
         *self.ready(changed_by) = Some(call);
     }
@@ -45,7 +47,7 @@ impl Snapshots {
     /// Removes the folders that were prepared in a cell of this spawner, which is about to end. The
     /// next start removes folders that cannot be removed now.
     pub(crate) fn let_go_of(&self, spawner: &Arc<Spawner>) {
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock();
         if !self.is_ready_in(Some(spawner)) {
             return;
         }
@@ -58,7 +60,7 @@ impl Snapshots {
     /// Removes the folders that were prepared for a call, because no call follows. The next start
     /// removes folders that cannot be removed now.
     pub(crate) fn put_away(&self) {
-        let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closed = self.making.lock();
         *closed = true;
         // The cell ends first, because it uses the folders.
         if let Some(spawner) = self.ready_in().upgrade() {
@@ -71,7 +73,7 @@ impl Snapshots {
     }
 
     fn ready_in(&self) -> MutexGuard<'_, Weak<Spawner>> {
-        self.ready_in.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready_in.lock()
     }
 
     pub(super) fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
@@ -79,6 +81,6 @@ impl Snapshots {
             ChangedBy::Command => &self.ready_for_command,
             ChangedBy::Draft | ChangedBy::Restoration => &self.ready_for_draft,
         };
-        ready.lock().unwrap_or_else(PoisonError::into_inner)
+        ready.lock()
     }
 }

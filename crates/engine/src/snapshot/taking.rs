@@ -7,16 +7,8 @@ use std::time::Duration;
 use sandbox::Spawner;
 use tool::{Code, Stop, StopReason, ToolError};
 
-use super::{ChangedBy, Snapshot, Snapshots};
+use super::{ChangedBy, PendingChanges, Snapshot, Snapshots};
 use crate::stopping::requested;
-
-/// Kind of snapshot that a call needs.
-pub(crate) enum SnapshotKind {
-    /// New snapshot.
-    New(ChangedBy),
-    /// Changes that an earlier call has kept aside under this id.
-    Kept(String),
-}
 
 impl Snapshots {
     /// Takes the snapshot of a call. Waits no longer than the call may take.
@@ -26,33 +18,51 @@ impl Snapshots {
     /// `ETIMEOUT` or `ECANCELLED` as for every call.
     pub(crate) async fn taken(
         self: &Arc<Self>,
-        wanted: SnapshotKind,
+        by: ChangedBy,
         spawner: Option<Arc<Spawner>>,
         timeout: Duration,
         stop: &Stop,
     ) -> Result<Snapshot, ToolError> {
         let (snapshots, given_up) = (self.clone(), stop.clone());
-        let taking = tokio::task::spawn_blocking(move || {
-            let taken = match wanted {
-                SnapshotKind::Kept(id) => snapshots.take_up(&id),
-                SnapshotKind::New(by) => snapshots.take(by, spawner.as_ref()).map_err(not_kept_apart),
-            };
-            if given_up.requested().is_some()
-                && let Ok(Snapshot { call, kept_since: None, .. }) = taken
-            {
-                // The next start removes folders that cannot be removed now.
-                drop(call.discard());
-                return Err(given_up.check().err().unwrap_or_else(|| ToolError::from(StopReason::Cancelled)));
-            }
-            taken
-        });
+        let taking = move || {
+            let taken = snapshots.take(by, spawner.as_ref()).map_err(not_kept_apart)?;
+            let Err(stopped) = given_up.check() else { return Ok(taken) };
+            // The next start removes folders that cannot be removed now.
+            drop(taken.discard());
+            Err(stopped)
+        };
+        self.within(timeout, stop, taking).await
+    }
+
+    /// Reopens the changes that an earlier call has kept aside under this id. Waits no longer than
+    /// the call may take.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` if there are no such changes, or the errors of [`taken`](Self::taken).
+    pub(crate) async fn taken_up(
+        self: &Arc<Self>,
+        id: String,
+        timeout: Duration,
+        stop: &Stop,
+    ) -> Result<PendingChanges, ToolError> {
+        let snapshots = self.clone();
+        self.within(timeout, stop, move || snapshots.take_up(&id)).await
+    }
+
+    async fn within<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        stop: &Stop,
+        taking: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
         tokio::select! {
-            taken = taking => taken.map_err(|panic| ToolError::internal("the changes could not be \
-                 isolated").because(panic))?,
+            taken = tokio::task::spawn_blocking(taking) => taken.map_err(|panic| {
+                ToolError::internal("the changes could not be isolated").because(panic)
+            })?,
             reason = requested(stop) => Err(reason.into()),
             () = tokio::time::sleep(timeout) => {
                 stop.request(StopReason::Deadline);
-                let by = self.area.held_by().unwrap_or_else(|| "another process holds a lock of the state".to_owned());
+                let by = self.area().held_by().unwrap_or_else(|| "another process holds a lock of the state".to_owned());
                 let message = format!("nothing was done: {by}, and did not release it before the \
                      timeout of the call");
                 Err(ToolError::new(Code::Timeout, message)

@@ -13,8 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use policy::Policy;
 use tool::{Clock, Code, EffectState, ToolError};
 use watch::WatchError;
@@ -112,7 +113,7 @@ impl Toolchains {
         }
         let rules = KeyFiles::new(self.policy.clone(), repositories);
         let (hidden, asked) = self.keys(&rules, &looked_at).map_err(not_known)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let judged = asked.into_iter().filter(|path| !state.is_harmless(path));
         // A root in a toolchain has its own rules.
         let in_root = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
@@ -136,7 +137,7 @@ impl Toolchains {
     ) -> Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>), WatchError> {
         let about = format!("{folders:?}\n{}", self.policy.denials_as_text());
         let now = self.clock.now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let counts = |seen: &&WalkResult| seen.counts(&about, now);
         if !state.seen.as_ref().is_some_and(|seen| counts(&seen)) {
             let known = self.file.as_deref().and_then(WalkResult::read);

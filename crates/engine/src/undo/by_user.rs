@@ -121,7 +121,7 @@ impl Engine {
         &self,
         snapshots: &Snapshots,
         request: &UndoRequest,
-        mut author: crate::direct_checkpoint::Author,
+        mut author: crate::checkpoint_rows::Author,
     ) -> Result<UndoOutcome, ToolError> {
         let undo = self.undo_parts();
         let found = undo.find(&request.checkpoint)?;
@@ -142,10 +142,10 @@ impl Engine {
             }
         };
         // Without this record, new files would be attributed to a command with direct writes.
-        let coming = snapshot.coming(laid.taken_at.into());
-        snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
-        let (since, stop) = (laid.taken_at.into(), tool::Stop::default());
-        let ended = snapshot.commit(&self.policy, &self.store, &author, since, HeldChanges::Nothing, &stop);
+        let changes = snapshot.changes_since(laid.taken_at.into());
+        snapshots.area().set_applied(changes.id(), &changes.coming()).map_err(failed)?;
+        let stop = tool::Stop::default();
+        let ended = changes.commit(&self.policy, self.store.as_ref(), &author, HeldChanges::Nothing, &stop);
         let undone = match ended {
             CommitResult::Committed(done) => {
                 if !done.is_settled {
@@ -162,7 +162,7 @@ impl Engine {
             CommitResult::Held(question) => Err(ToolError::new(Code::Permission, question.lines.join("; "))),
             CommitResult::Refused(error) => Err(error),
         };
-        drop(snapshot.discard());
+        drop(changes.discard());
         let mut undone = undone?;
         if data.is_empty() {
             return Ok(undone);

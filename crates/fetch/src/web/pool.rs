@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::address::{Host, Target};
@@ -60,7 +61,7 @@ impl Pool {
     }
 
     fn newest(&self, target: &Target, permission: &Permission) -> Option<Idle> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|_, idle| {
             idle.retain(|one| one.since.elapsed() < KEPT);
             !idle.is_empty()
@@ -71,7 +72,7 @@ impl Pool {
     }
 
     fn put(&self, origin: Origin, sender: Sender, peer: IpAddr) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if all.values().map(Vec::len).sum::<usize>() >= MOST {
             all.clear();
         }

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::{ApprovalError, Approvals, Engine, Grant, GrantResult, Offer, Scope, StoredQuestion};
-use store::{ApprovalState, Lease};
+use store_api::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{ApprovalsCommand, Global};
+use crate::cli::Global;
+use crate::cli_approvals::ApprovalsCommand;
 use crate::clock::SystemClock;
 use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
@@ -21,7 +22,7 @@ use crate::terminal::{preview, span};
 const BY: &str = "the user, with handfast approvals";
 
 pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<ExitCode, Failure> {
-    let store = Arc::new(open_store(&global.run_options(), &HostEnvironment::of_this_process())?);
+    let store = open_store(&global.run_options(), &HostEnvironment::of_this_process())?;
     let approvals = Approvals::new(store.clone(), Arc::new(SystemClock));
     let done = match command {
         None if io::stdin().is_terminal() && io::stdout().is_terminal() && !global.no_input => {
@@ -161,7 +162,7 @@ pub(crate) fn text(asked: &StoredQuestion) -> String {
             (Some(_), _) => "an approval applies these changes to the workspace",
             (None, true) => "the call waits, and continues after an approval",
             (None, false) => {
-                "its caller is gone; after an approval, the same call passes once when it is made again"
+                "its call has ended; after an approval, the same call passes once when it is made again"
             }
         };
         text.push_str(&format!("\n{then}\nthe approval can be for\n  once: this call only\n"));
@@ -222,7 +223,7 @@ fn then(approved: &StoredQuestion) -> &'static str {
     if approved.caller_waits {
         "the call continues"
     } else {
-        "its caller is gone, and the same call passes once when it is made again"
+        "its call has ended, and the same call passes once when it is made again"
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use engine::{AuditReading, Door, Pieces, RecordedCall, recorded_calls, recorded_row};
 use serde_json::{Value, json};
-use store::{Filter, Hash, HeadFileState, Store, StoreError};
+use store_api::{Filter, Hash, HeadFileState, Store, StoreError};
+use store_sqlite::SqliteStore;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
@@ -20,7 +21,7 @@ use crate::report::{note, secrets, table};
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
     let host_environment = HostEnvironment::of_this_process();
     let state = state_folder(&global.run_options(), &host_environment)?;
-    let store = Store::open_to_read(&state)?;
+    let store = SqliteStore::open_to_read(&state)?;
     cover_rows(&store);
     let can_be_written = Cell::new(true);
     let record = |asked: Value| -> Result<(), Failure> {
@@ -58,7 +59,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
 }
 
 fn list(
-    store: &Store,
+    store: &dyn Store,
     filter: &Filter,
     as_json: bool,
     record: impl FnOnce(Value) -> Result<(), Failure>,
@@ -118,7 +119,7 @@ fn effect(effect: &Value) -> String {
 }
 
 fn show(
-    store: &Store,
+    store: &dyn Store,
     call: &str,
     as_json_only: bool,
     record: impl FnOnce(Value) -> Result<(), Failure>,
@@ -152,7 +153,7 @@ fn show(
 }
 
 /// Returns the id that starts with `typed`. Fails if the match is not unique.
-fn full_id(store: &Store, typed: &str) -> Result<String, Failure> {
+fn full_id(store: &dyn Store, typed: &str) -> Result<String, Failure> {
     if !store.audit().show(typed)?.is_empty() {
         return Ok(typed.to_owned());
     }
@@ -172,7 +173,7 @@ fn full_id(store: &Store, typed: &str) -> Result<String, Failure> {
     }
 }
 
-fn verify(store: &Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
+fn verify(store: &dyn Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
     let expect = expect
         .map(str::parse::<Hash>)
         .transpose()
@@ -205,7 +206,7 @@ fn verify(store: &Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode
     Ok(ExitCode::from(u8::from(found.fault.is_some())))
 }
 
-fn export(store: &Store) -> Result<ExitCode, Failure> {
+fn export(store: &dyn Store) -> Result<ExitCode, Failure> {
     let mut out = CoveredOutput { pieces: secrets().pieces(), to: BufWriter::new(io::stdout().lock()) };
     let written = store.audit().export(&mut out).map(|_| ());
     match written.map_err(Failure::from).and_then(|()| Ok(out.end()?)) {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Asker, CallRequest, Caller, Door};
+use engine::{Asker, CallRequest, Door, Principal};
 use serde_json::Value;
-use tool::{CallResult, Code, NoProgress, Stop, StopReason, ToolError};
+use tool::{CallResult, Code, Stop, StopReason, ToolError};
 
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
@@ -32,25 +32,13 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
     let line = ProgressLine::new();
     let stop = Stop::default();
-    let request = CallRequest {
-        tool: call.tool.clone(),
-        arguments: Value::Null,
-        caller: Caller {
-            session: composed.session.clone(),
-            holder: None,
-            door: Door::CommandLine,
-            dialect: composed.toolset.dialect.as_str(),
-            asker: asker(global, yes, line.clone()),
-            ceiling: engine::Ceiling::default(),
-        },
-        stop: stop.clone(),
-        progress: match &line {
-            Some(line) => line.clone(),
-            None => Arc::new(NoProgress),
-        },
-        cache: false,
-        origin: engine::Origin::default(),
-    };
+    let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
+    let principal = Principal::new(Door::CommandLine, session, dialect, asker(global, yes, line.clone()));
+    let mut request = CallRequest::new(principal, &call.tool, Value::Null);
+    request.stop = stop.clone();
+    if let Some(line) = &line {
+        request.progress = line.clone();
+    }
     let runtime = tokio_runtime()?;
     let (result, signal) = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()))?;
     // A question at the terminal blocks its thread until a line is typed. The process does not wait

@@ -7,7 +7,8 @@ use engine::{Engine, KeptDetails, KeptError};
 
 use super::checkpoints::lines;
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{ChangesCommand, Global};
+use crate::cli::Global;
+use crate::cli_approvals::ChangesCommand;
 use crate::compose::{RuntimeOptions, compose};
 use crate::report::{note, table};
 

@@ -11,7 +11,7 @@ use tokio::io::BufReader;
 use super::serving::{prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
-use crate::compose::{Composed, RuntimeOptions, compose};
+use crate::compose::{RuntimeOptions, compose};
 use crate::report::note;
 use crate::signals::Signals;
 
@@ -30,7 +30,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     if composed.toolset.dialect != Dialect::Csp1 {
         return Err(Failure::usage("the administrator's configuration names a dialect other than csp1"));
     }
-    let options = options(&composed);
+    let options = door_csp::Options::new(composed.session.clone());
     if io::stdin().is_terminal() {
         note("answering CSP/1 on standard input; an empty line ends a request, Ctrl-D ends it");
     }
@@ -69,11 +69,6 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         ended => Ok(ExitCode::from(ended?)),
     }
-}
-
-/// Returns the options of CSP/1 for any transport.
-pub(super) fn options(composed: &Composed) -> door_csp::Options {
-    door_csp::Options::new(composed.session.clone())
 }
 
 /// Waits until standard output is a pipe or a socket without a reader.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use sandbox::{Attempter, Probe, Verdict};
 use serde::Serialize;
-use store::CheckResult;
+use store_api::CheckResult;
 
 use super::{Failure, print, print_json, serving};
 use crate::cli::Global;

@@ -4,20 +4,19 @@
 //! No feature depends on this: a search checks for changes itself. The benefit is that vectors are
 //! ready before somebody waits for them.
 
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use engine::{CallRequest, Door, Engine, Internal, NoAsker, Principal};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{NoProgress, SessionId, Stop};
+use tool::{Owner, SessionId, Stop};
+use watch::{Inotify, Notice, WatchFlags};
 
 use crate::compose::Composed;
+use crate::report::warn;
 
 /// Folder in the workspace, and the tool that indexes it.
 const FOLDER: &str = "knowledge";
@@ -35,65 +34,75 @@ const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE)
-    .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// Starts the indexing if this runtime has the tool. Requires a tokio runtime.
+/// Starts the indexing if this runtime has the tool. Requires a tokio runtime. The engine's end
+/// ends it.
 pub(super) fn keep_up(composed: &Composed) {
-    let engine = composed.engine.clone();
+    let engine = &composed.engine;
     if !engine.tools().iter().any(|tool| tool.name() == TOOL) {
         return;
     }
     let (sender, mut changed) = mpsc::channel::<()>(1);
     let folder = composed.workspace.clone();
-    let watching = std::thread::Builder::new().name("knowledge".to_owned()).spawn(move || {
+    let started = engine.threads().start("knowledge", Owner::Runtime, move |stop| {
         // Without change events, searches check for changes themselves.
-        let _ = watch(&folder, &sender);
+        let _ = watch(&folder, &sender, stop);
     });
-    if watching.is_err() {
+    if let Err(error) = started {
+        warn(&format!("the knowledge index is not kept current between searches: {}", error.message));
         return;
     }
-    let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
+    let principal = principal(composed.session.clone(), composed.toolset.dialect.as_str());
+    let engine = Arc::downgrade(engine);
     tokio::spawn(async move {
-        while changed.recv().await.is_some() {
+        while changed.recv().await.is_some()
+            && let Some(engine) = engine.upgrade()
+        {
             // The audit records the outcome.
-            let _ = index(&engine, session.clone(), dialect).await;
+            let _ = index(&engine, principal.clone()).await;
         }
     });
 }
 
-async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) -> bool {
+/// Returns the watcher as a caller. Nobody can be asked for its calls.
+fn principal(session: SessionId, dialect: &'static str) -> Principal {
     let asker = Arc::new(NoAsker { hint: "nobody asked for this call".to_owned() });
-    let caller =
-        Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
-    let request = CallRequest {
-        tool: TOOL.to_owned(),
-        arguments: json!({"scope": "changed_only"}),
-        caller,
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: Origin::default(),
-    };
-    engine.call(request).await.ok()
+    Principal::new(Door::Internal(Internal::KnowledgeWatcher), session, dialect, asker)
 }
 
-/// Reports changes until the receiver is gone.
-fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
-    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+async fn index(engine: &Arc<Engine>, principal: Principal) -> bool {
+    engine.call(CallRequest::new(principal, TOOL, json!({"scope": "changed_only"}))).await.ok()
+}
+
+/// Reports changes until a stop is requested or the receiver is gone.
+fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(), Errno> {
+    let inotify = Inotify::open()?;
+    let stopped = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let wakes = stopped.clone();
+    stop.on_request(move |_| {
+        // The only possible failure is a counter at its maximum, which wakes the thread as well.
+        let _full = rustix::io::write(&wakes, &1_u64.to_ne_bytes());
+    });
+    let wait = |longest: Option<&Timespec>| {
+        let mut events = [PollFd::new(&inotify, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+        poll(&mut events, longest).or_else(ignore_interrupts)
+    };
     let base = workspace.join(FOLDER);
-    let around = inotify::add_watch(&inotify, workspace, WANTED)?;
+    let around = inotify.add(workspace, WANTED)?;
     if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
         return Ok(());
     }
     loop {
-        poll(&mut [PollFd::new(&inotify, PollFlags::IN)], None).or_else(ignore_interrupts)?;
+        wait(None)?;
         let mut concerns = read(&inotify, around)?;
         // Wait for a quiet moment: an editor writes a file in several steps, and a checkout writes
         // many files.
-        while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0
-        {
+        while stop.requested().is_none() && wait(Some(&QUIET))? > 0 {
             concerns = read(&inotify, around)? || concerns;
+        }
+        if stop.requested().is_some() {
+            return Ok(());
         }
         if !concerns {
             continue;
@@ -113,30 +122,22 @@ fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
 }
 
 /// Reads the pending events. Returns true if one of them concerns the base.
-fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
-    let mut concerns = false;
-    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-    let mut reader = Reader::new(inotify, &mut buffer);
-    loop {
-        match reader.next() {
-            Ok(event) => {
-                let is_base = event.file_name().is_some_and(|name| name.to_bytes() == FOLDER.as_bytes());
-                let is_end = event.events().contains(ReadFlags::IGNORED);
-                concerns = concerns || (!is_end && (event.wd() != around || is_base));
-            }
-            Err(Errno::AGAIN) => return Ok(concerns),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+fn read(inotify: &Inotify, around: i32) -> Result<bool, Errno> {
+    Ok(inotify.read()?.iter().any(|notice| match notice {
+        Notice::Came { watch, name } | Notice::Left { watch, name } => {
+            *watch != around || name == FOLDER.as_bytes()
         }
-    }
+        Notice::Gone { .. } => false,
+        Notice::Lost => true,
+    }))
 }
 
 /// Watches a folder and the folders below it, best effort. Returns true if the folder exists.
-fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
+fn add_below(inotify: &Inotify, base: &Path) -> bool {
     let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
     let mut watched = 0;
     while let Some(folder) = waiting.pop() {
-        if watched >= MAX_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
+        if watched >= MAX_FOLDERS || inotify.add(&folder, WANTED).is_err() {
             continue;
         }
         watched += 1;
@@ -151,6 +152,9 @@ fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use jiff::Timestamp;
+    use tool::{ResourcePool, Threads};
+
     use super::*;
 
     #[test]
@@ -158,8 +162,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().to_owned();
         let (sender, mut changed) = mpsc::channel(1);
+        let threads = Threads::new(Arc::new(testkit::FixedClock::default()));
         let watched = workspace.clone();
-        std::thread::spawn(move || watch(&watched, &sender));
+        let work = move |stop: &Stop| watch(&watched, &sender, stop).unwrap();
+        threads.start("knowledge", Owner::Runtime, work).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut told = |change: &dyn Fn()| {
             runtime.block_on(async {
@@ -180,5 +186,8 @@ mod tests {
             let _ = std::fs::remove_file(base.join("user/deep/a.md"));
             std::fs::write(base.join("b.md"), "b").unwrap();
         });
+        threads.stop(&Owner::Runtime);
+        threads.join(&Owner::Runtime);
+        assert_eq!(threads.list(Timestamp::UNIX_EPOCH), [], "the watch ends while nothing changes");
     }
 }

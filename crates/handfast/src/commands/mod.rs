@@ -31,6 +31,7 @@ use serde::Serialize;
 
 use crate::cli::{Cli, Command};
 pub(crate) use crate::failure::Failure;
+use crate::mounts::POINTS;
 use crate::report::{covered, secrets};
 
 /// Runs one command.
@@ -61,7 +62,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),
         Command::OpenApi => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&door_http::document())?))?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&door_http::document(&POINTS))?))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::ProbeAttempt { arguments } => {

@@ -48,7 +48,7 @@ pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
         while ended.is_ok() {
             let checking = engine.clone();
             ended = tokio::task::spawn_blocking(move || check_saved(&checking)).await;
-            tokio::time::sleep(CHECK_ASKED_EVERY).await;
+            engine.timer().sleep(CHECK_ASKED_EVERY).await;
         }
     });
 }

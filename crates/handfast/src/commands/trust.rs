@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use store::StoreError;
+use store_api::StoreError;
 use tool::{Clock, Code};
 
 use super::Failure;
@@ -34,7 +34,7 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
     let store = open_store(&global.run_options(), &host_environment)?;
     let arguments = json!({"path": real.to_string_lossy(), "hash": file.hash.to_string()});
     let runtime = |_: &StoreError| Code::Runtime;
-    engine::by_hand((&store, &SystemClock), "trust", &arguments, runtime, || {
+    engine::by_hand((store.as_ref(), &SystemClock), "trust", &arguments, runtime, || {
         store.trust().trust(&real, &file.hash, SystemClock.now())
     })?;
     note(&format!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dialects::Dialect;
 use door_http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::serving::{prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
@@ -17,7 +17,8 @@ use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::identity::OAuth;
 use crate::listening::{Listening, Server, in_the_way};
-use crate::mcp_options::{NoInput, mcp_options};
+use crate::mcp_options::NoInput;
+use crate::mounts::mounts;
 use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
@@ -28,9 +29,6 @@ const FILES_A_CONNECTION: u64 = 4;
 pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failure> {
     if arguments.no_token && !arguments.listen.ip().is_loopback() {
         return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
-    }
-    if arguments.conformance && !arguments.listen.ip().is_loopback() {
-        return Err(Failure::usage("--conformance listens only on a loopback address"));
     }
     let spawner = start_spawner();
     let composed = compose(RuntimeOptions::serving(global, spawner))?;
@@ -53,13 +51,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let listener = Listener::bind(arguments.listen)
             .map_err(|error| not_listening(error, &composed.state, &composed.workspace))?;
         let _listening = present(&composed, listener.address());
-        if composed.toolset.dialect == Dialect::Csp1 {
-            options.csp = Some(super::csp::options(&composed));
-        }
-        let mut offered = mcp_options(&composed, NoInput(global.no_input));
-        offered.conformance = arguments.conformance;
-        options.open_mcp = arguments.conformance;
-        options.mcp = Some(door_mcp::Endpoint::new(composed.engine.clone(), offered)?);
+        options.mounts = mounts(&composed, NoInput(global.no_input))?;
         super::knowledge_watcher::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
@@ -98,13 +90,10 @@ fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
 
 /// Explains which process already uses the address, and what to do.
 fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
-    let (address, in_use) = match &error {
-        HttpError::Listen { address, source } => (*address, source.kind() == ErrorKind::AddrInUse),
-        HttpError::Unguarded { address } => (*address, false),
+    let address = match &error {
+        HttpError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => *address,
+        _ => return Failure::from(error),
     };
-    if !in_use {
-        return Failure::from(error);
-    }
     let elsewhere = SocketAddr::new(address.ip(), 0);
     let other = format!("`handfast up --listen {elsewhere}` uses a free port");
     Failure::from(match in_the_way(state, address) {
@@ -160,7 +149,7 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
         ));
     }
     let token = agent.map(|token| token.text.as_str());
-    text.push_str(&configurations(&base, token, composed.toolset.dialect));
+    text.push_str(&configurations(&base, token, &first_request(composed)));
     text
 }
 
@@ -174,20 +163,25 @@ fn reached_at(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns a call that changes nothing and exists in the dialect.
-fn first_call(dialect: Dialect) -> Value {
-    let (tool, arguments) = match dialect {
+/// Returns the end of a `curl` line: a call that changes nothing, or the list of tools if this
+/// server does not have the tool of that call.
+fn first_request(composed: &Composed) -> (&'static str, String) {
+    let (tool, arguments) = match composed.toolset.dialect {
         Dialect::Handfast | Dialect::Elophanto => ("file_list", json!({"path": "."})),
         Dialect::Sluagh => ("run_command", json!({"command": "ls", "args": []})),
         Dialect::Msc => ("list_files", json!({"path": ".", "recursive": false})),
         Dialect::Sage => ("Bash", json!({"command": "ls"})),
         Dialect::Csp1 => ("exec", json!({"COMMAND": "ls"})),
     };
-    json!({"tool": tool, "arguments": arguments})
+    if composed.engine.tools().iter().any(|served| served.name() == tool) {
+        ("/v1/call", format!(" -d '{}'", json!({"tool": tool, "arguments": arguments})))
+    } else {
+        ("/v1/tools", String::new())
+    }
 }
 
 /// Returns the configuration of common clients, each in its own format.
-fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
+fn configurations(base: &str, token: Option<&str>, (path, body): &(&str, String)) -> String {
     let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
     let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();
     let headers = token.map(|token| format!(", \"headers\": {{\"Authorization\": \"Bearer {token}\"}}"));
@@ -203,7 +197,6 @@ fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
          default_tools_approval_mode = \"approve\"\n\
          VS Code, in .vscode/mcp.json:\n    \
          {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\
-         by hand:\n    curl {base}/v1/call{curl} -d '{}'\n",
-        first_call(dialect)
+         by hand:\n    curl {base}{path}{curl}{body}\n"
     )
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use store::StoreError;
+use store_api::StoreError;
 use tool::{Clock, Code, visible};
 use vault::{Change, Contents, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
@@ -128,7 +128,7 @@ impl Recorded<'_> {
             ChangeError::Vault(error) => tools_self::code_of_vault(error),
             ChangeError::Store(_) => Code::Runtime,
         };
-        match engine::by_hand((&store, &SystemClock), what, arguments, code, || Ok(work()?)) {
+        match engine::by_hand((store.as_ref(), &SystemClock), what, arguments, code, || Ok(work()?)) {
             Ok(done) => Ok(Ok(done)),
             Err(ChangeError::Vault(error)) => Ok(Err(error)),
             Err(ChangeError::Store(error)) => Err(error.into()),

@@ -141,7 +141,7 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
             .map(|asked| {
                 let effects = asked.question.effects.join("; ");
                 let time = asked.asked_at.strftime("%H:%M:%S");
-                let gone = if asked.caller_waits { "" } else { "(caller gone)  " };
+                let gone = if asked.caller_waits { "" } else { "(call ended)  " };
                 let tool = visible(&asked.question.tool);
                 ListItem::new(format!("{time}  {gone}{tool}  {}", visible(&effects)))
             })

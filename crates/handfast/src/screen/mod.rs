@@ -23,7 +23,7 @@ use ratatui::backend::{Backend, ClearType};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use store::{Store, Watch};
+use store_api::{Store, Watch};
 
 use crate::cli::Global;
 use crate::clock::SystemClock;
@@ -46,7 +46,7 @@ const RENEW: u32 = 40;
 /// Exit code of a process that was ended by the end of its terminal: 128 plus the number of `SIGHUP`.
 const HUNG_UP: i32 = 129;
 
-pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(global: &Global, store: Arc<dyn Store>) -> Result<ExitCode, Failure> {
     let host_environment = HostEnvironment::of_this_process();
     let file = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     let _attention = store.pay_attention(None)?;
@@ -153,7 +153,7 @@ impl Screen<'_> {
 
     fn renew(&mut self) -> Result<(), Failure> {
         let mut asked = self.approvals.list(true)?;
-        asked.retain(|asked| asked.state == store::ApprovalState::Waiting);
+        asked.retain(|asked| asked.state == store_api::ApprovalState::Waiting);
         let entries = self.file.as_ref().map(|file| lists::entries(file, &self.profile));
         self.state.lists_of = match (&self.file, &entries) {
             (Some(file), Some(Err(error))) => format!("cannot read {}: {error}", file.display()),

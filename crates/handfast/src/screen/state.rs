@@ -4,7 +4,7 @@
 use engine::{Offer, Scope, StoredQuestion};
 use policy::List;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use store::Lease;
+use store_api::Lease;
 
 /// The pages, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Span;
-use store::{ApprovalState, Lease, LeaseKind};
+use store_api::{ApprovalState, Lease, LeaseKind};
 use tool::{CallId, Level};
 
 use super::draw::draw;

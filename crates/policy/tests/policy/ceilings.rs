@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use policy::{Ceiling, EffectKind, EffectKinds, Mode, Part, PathVerdict, Policy, Request, Verdict};
+use policy::{
+    Ceiling, EffectKind, EffectKinds, Isolation, Mode, Part, PathVerdict, Policy, Request, Verdict,
+};
 use tool::{Access, Effect, Level};
 
 use crate::properties::{LEVELS, effects};
@@ -73,12 +75,19 @@ pub(crate) struct Answers {
     paths: Vec<u8>,
     cpus: u64,
     strict: bool,
+    isolation: Isolation,
 }
 
 impl Answers {
     pub(crate) fn of(policy: &Policy) -> Self {
         let cpus = policy.limits().cpus.unwrap_or(u64::MAX);
-        Self { verdicts: verdicts(policy), paths: paths(policy), cpus, strict: policy.strict() }
+        Self {
+            verdicts: verdicts(policy),
+            paths: paths(policy),
+            cpus,
+            strict: policy.strict(),
+            isolation: policy.isolation(),
+        }
     }
 
     /// Returns true if none of the answers is looser.
@@ -87,6 +96,7 @@ impl Answers {
             && self.paths.iter().zip(&wide.paths).all(|(narrow, wide)| narrow >= wide)
             && self.cpus <= wide.cpus
             && self.strict >= wide.strict
+            && self.isolation >= wide.isolation
     }
 
     /// Asserts that none of the answers is looser.
@@ -99,6 +109,7 @@ impl Answers {
             assert!(narrow >= wide, "{what}: a path is wider");
         }
         assert!(self.cpus <= wide.cpus && self.strict >= wide.strict, "{what}: limits");
+        assert!(self.isolation >= wide.isolation, "{what}: isolation");
     }
 }
 
@@ -106,7 +117,7 @@ fn agreeing() -> Vec<Arc<Policy>> {
     [
         r#"{"allowed_read_paths": ["./src", "/srv/data"], "deny_exec_command": ["ls"]}"#,
         r#"{"allowed_write_paths": ["./src"], "deny_read_paths": ["docs"], "limits": {"cpus": 2}}"#,
-        r#"{"allowed_read_paths": [".", "/srv/data/part"], "allowed_exec_command": ["make"], "strict": true, "limits": {"cpus": 1}}"#,
+        r#"{"allowed_read_paths": [".", "/srv/data/part"], "allowed_exec_command": ["make"], "strict": true, "isolation": "namespaces", "limits": {"cpus": 1}}"#,
         r#"{"allowed_hosts": ["*"], "deny_tools": ["x"], "undoable": "pass"}"#,
     ]
     .iter()

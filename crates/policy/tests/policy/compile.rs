@@ -1,6 +1,6 @@
 //! Precedence, inheritance, trust, and malformed profiles.
 
-use policy::{Dialect, Limits, Mode, Origin, Policy, PolicyError, Source, Trust};
+use policy::{Dialect, Isolation, Limits, Mode, Origin, Policy, PolicyError, Source, Trust};
 use tool::Level;
 
 use crate::setting::*;
@@ -148,7 +148,7 @@ const WORKSPACE_FILE: &str = r#"{
   "normal": {
     "allowed_read_paths": ["/"], "allowed_write_paths": ["/"], "allowed_exec_command": ["rm"], "allowed_hosts": ["*"],
     "deny_read_paths": ["private/", "!.env"], "deny_write_paths": ["*.lock"], "deny_exec_command": ["npm publish"],
-    "deny_hosts": ["evil.org"], "mode": "ask_always", "dangerous": "ask", "undoable": "pass", "strict": true,
+    "deny_hosts": ["evil.org"], "mode": "ask_always", "dangerous": "ask", "undoable": "pass", "strict": true, "isolation": "landlock",
     "deny_ignore_case": true, "limits": {"cpus": 1, "processes": 100}
   },
   "loose": {"inherit": "normal", "strict": false, "deny_ignore_case": false}
@@ -161,6 +161,7 @@ fn an_untrusted_workspace_file_can_only_tighten() {
     let policy = compile_as(&sources, "normal", Some(Mode::FullAuto), Dialect::default()).unwrap();
     assert_eq!(policy.mode(), Mode::AskAlways);
     assert!(policy.strict());
+    assert_eq!(policy.isolation(), Isolation::Auto);
     assert_eq!((policy.limits().cpus, policy.limits().processes), (Some(1), Some(10)));
     // A limit that the user's own files do not name has its built-in value, and another file cannot
     // raise it.
@@ -197,12 +198,39 @@ fn an_untrusted_workspace_file_can_only_tighten() {
             "allowed_exec_command",
             "allowed_hosts",
             "dangerous",
-            "undoable"
+            "undoable",
+            "isolation"
         ]
     );
     assert!(policy.warnings()[0].to_string().contains("/w/project/handfast.yaml"));
     let chosen = compile_as(&sources, "loose", None, Dialect::default());
     assert!(matches!(chosen, Err(PolicyError::UnknownProfile { .. })));
+}
+
+#[test]
+fn an_isolation_counts_if_its_file_is_trusted_or_if_it_is_the_strictest() {
+    let named = |isolation: &str| {
+        format!(r#"{{"normal": {{"isolation": "{isolation}", "allowed_read_paths": ["./src"]}}}}"#)
+    };
+    let of = |sources: &[Source]| compile(sources, "normal").isolation();
+    assert_eq!(of(&[]), Isolation::Auto);
+    for isolation in Isolation::ALL {
+        let name = named(isolation.as_str());
+        assert_eq!(of(&[user(&name)]), isolation);
+        assert_eq!(of(&[managed(&name)]), isolation);
+        assert_eq!(of(&[workspace(&name, Trust::Trusted)]), isolation);
+        let untrusted = workspace(&name, Trust::Untrusted);
+        let counts = isolation == Isolation::Namespaces;
+        for own in Isolation::ALL {
+            let sources = [user(&named(own.as_str())), untrusted.clone()];
+            assert_eq!(of(&sources), if counts { isolation } else { own }, "{own:?} and {isolation:?}");
+            // The administrator's choice counts if it is stricter.
+            assert_eq!(of(&[managed(&name), user(&named(own.as_str()))]), own.max(isolation));
+        }
+        let warnings = compile(&[untrusted], "normal").warnings().to_vec();
+        let told = warnings.iter().any(|warning| warning.key == "isolation" && !warning.narrows);
+        assert_eq!(told, !counts, "{warnings:?}");
+    }
 }
 
 #[test]

@@ -153,7 +153,9 @@ fn what_a_program_of_the_project_could_be_is_listed_nearest_first() {
     let folders = ["/w/project/packages/a", "/w/project/packages", "/w/project"];
     let expected: Vec<PathBuf> = folders
         .iter()
-        .flat_map(|folder| [".venv/bin", "node_modules/.bin"].map(|part| Path::new(folder).join(part)))
+        .flat_map(|folder| {
+            [".venv/bin", "venv/bin", "node_modules/.bin"].map(|part| Path::new(folder).join(part))
+        })
         .map(|folder| folder.join("pytest"))
         .collect();
     assert_eq!(runs.files.get(..expected.len()), Some(expected.as_slice()));

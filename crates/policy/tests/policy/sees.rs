@@ -37,6 +37,7 @@ fn commands_see_what_the_read_list_names_and_the_names_that_lead_there() {
         // Files that programs need to run at all.
         (".venv/bin/pytest", "all"),
         ("node_modules/", "all"),
+        ("venv/bin/pytest", "all"),
         ("Makefile", "all"),
         ("Makefile/", "nothing"),
         ("/srv/data/", "all"),

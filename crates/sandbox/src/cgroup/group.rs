@@ -9,12 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{Mode, OFlags, open};
 
 use super::{Hierarchy, Owner, Version};
-use crate::limits::Bounds;
+use crate::limits::values::Bounds;
 
-/// Number of the trial group, made to check whether this process may make groups.
-pub(super) const TRIAL: u32 = 0;
-/// Number of the group that the program itself moves into.
-pub(super) const ASIDE: u32 = 1;
 /// First number of a cell's group.
 const FIRST: u32 = 2;
 
@@ -202,8 +198,8 @@ impl Drop for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
     use crate::limits::machine::Machine;
+    use crate::limits::values::Limits;
 
     fn bounds() -> Bounds {
         let machine = Machine { processors: 4, ..Machine::this().clone() };

@@ -10,11 +10,12 @@ mod place;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use group::Group;
 pub(crate) use owner::Owner;
+use parking_lot::Mutex;
 
 /// The two versions of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl Hierarchy {
     fn of_controllers(owner: &Owner) -> Option<Self> {
         let writable = |controller: &str| {
             let folder = place::of_controller(controller)?.folder;
-            let trial = folder.join(owner.name(group::TRIAL));
+            let trial = folder.join(owner.name(owner::TRIAL));
             fs::create_dir(&trial).ok()?;
             fs::remove_dir(&trial).ok()?;
             Some(folder)
@@ -121,13 +122,13 @@ impl Hierarchy {
             if fs::write(&control, "+memory +pids").is_err() {
                 // Move back as a best effort: other layers enforce the limits then.
                 let _stays = fs::write(place.folder.join("cgroup.procs"), "0");
-                let _stays = fs::remove_dir(place.folder.join(owner.name(group::ASIDE)));
+                let _stays = fs::remove_dir(place.folder.join(owner.name(owner::ASIDE)));
                 return None;
             }
             // The processor controller is optional: without it, another layer limits processors.
             let _without = fs::write(&control, "+cpu");
         }
-        let trial = place.folder.join(owner.name(group::TRIAL));
+        let trial = place.folder.join(owner.name(owner::TRIAL));
         fs::create_dir(&trial).ok()?;
         let processors = trial.join("cpu.max").exists().then(|| place.folder.clone());
         let usable = trial.join("memory.max").exists() && trial.join("pids.max").exists();
@@ -149,7 +150,7 @@ impl Hierarchy {
     /// Removes the empty groups of the cells that `owner` made. Returns true if none is left.
     pub(crate) fn remove_of(&self, owner: &Owner) -> bool {
         // The group that contains the owner and its spawner disappears with the group above it.
-        let own = owner.name(group::ASIDE);
+        let own = owner.name(owner::ASIDE);
         self.remove_where(|of, name| of == owner && name != own)
     }
 
@@ -182,7 +183,7 @@ fn move_aside(folder: &Path, owner: &Owner) -> Option<()> {
     if inhabitants.split_whitespace().any(|pid| pid != own) {
         return None;
     }
-    let aside = folder.join(owner.name(group::ASIDE));
+    let aside = folder.join(owner.name(owner::ASIDE));
     fs::create_dir(&aside).ok()?;
     fs::write(aside.join("cgroup.procs"), "0").ok()
 }
@@ -193,7 +194,7 @@ static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes a group's folder now or, if the kernel still uses it, together with the next one.
 fn remove(folder: PathBuf) {
-    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = LEFT.lock();
     left.push(folder);
     left.retain(|folder| match fs::remove_dir(folder) {
         Ok(()) => false,

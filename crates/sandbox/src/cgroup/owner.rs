@@ -4,6 +4,10 @@ use std::fs;
 
 const PREFIX: &str = "handfast";
 
+/// Number of the trial group, made to check whether this process may make groups.
+pub(super) const TRIAL: u32 = 0;
+/// Number of the group that the program itself moves into.
+pub(super) const ASIDE: u32 = 1;
 /// A process, distinguished from every other process that had or will have its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {

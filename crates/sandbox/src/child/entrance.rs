@@ -14,10 +14,11 @@ use rustix::process::{
 use rustix::thread::set_name;
 
 use super::blueprint::{Blueprint, Landlock};
+use super::first_steps::{EndOnUnwind, keep_only};
 use super::report::{Fault, Report, Stage};
 use super::request::{self, Request, RequestPart};
-use super::{EndOnUnwind, filesystem, keep_only};
-use crate::launch::OUT_OF_MEMORY_SCORE;
+use super::{filesystem, life};
+use crate::process::OUT_OF_MEMORY_SCORE;
 use crate::{landlock, seccomp, sys};
 
 /// Becomes the first process of the cell in which this process was started, and ends with the cell.
@@ -64,7 +65,7 @@ fn live(control: RawFd) -> Result<(), Fault> {
         filter: seccomp::filter(false).map_err(|_| Stage::Seccomp.fault(Errno::NOTSUP))?,
         start,
     };
-    super::run(&blueprint)
+    life::run(&blueprint)
 }
 
 /// Drops the state that the other program left, and takes on the settings of every cell's first

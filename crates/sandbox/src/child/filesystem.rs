@@ -16,12 +16,13 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, write};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, open_tree, unmount,
 };
 use rustix::process::{chdir, fchdir, pivot_root};
 
 use super::blueprint::{ExpectedEntry, Kind, LOWER, Mount, Place, Source, Step};
+use super::mount::{clone_tree, open_exactly, put};
 use super::placeholder;
 use super::report::{Fault, Stage};
 use crate::sys;
@@ -131,15 +132,6 @@ fn clone_host_tree(path: &CStr, host: Option<BorrowedFd<'_>>) -> Result<OwnedFd,
     )
 }
 
-pub(super) fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
-    // Recursive, because the kernel refuses to uncover the files below other mounts.
-    open_tree(
-        CWD,
-        path,
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE,
-    )
-}
-
 fn new_file_system(name: &CStr, settings: &[(&CStr, &CStr)]) -> Result<OwnedFd, Errno> {
     let context = fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in settings {
@@ -194,14 +186,6 @@ fn mount_new_root() -> Result<(), Errno> {
 fn leave_host(at: &CStr) -> Result<(), Errno> {
     unmount(at, UnmountFlags::DETACH)?;
     chdir(c"/")
-}
-
-pub(super) fn put(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
-    let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    if path.is_empty() {
-        flags |= MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    }
-    move_mount(tree, c"", folder, path, flags)
 }
 
 /// Executes one step inside the new root.
@@ -359,12 +343,6 @@ fn parent(at: &Place) -> Result<Option<OwnedFd>, Errno> {
 
 fn open_folder(path: &CStr) -> Result<OwnedFd, Errno> {
     openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// Opens the object with exactly this path, following no link: content that earlier commands left
-/// behind must not decide where a mount lands.
-pub(super) fn open_exactly(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// Opens the folder of that name in another folder, following no link, for the reason given at

@@ -22,8 +22,10 @@ use rustix::process::{
 use rustix::thread::{set_name, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::blueprint::Blueprint;
+use super::first_steps::{EndOnUnwind, keep_only, told_to_go};
+use super::life::run;
+use super::privileges;
 use super::report::{Fault, Report, Stage};
-use super::{EndOnUnwind, keep_only, privileges, run, told_to_go};
 use crate::sys::{self, keeper};
 
 /// The user whose rights the command gets, if they are not the caller's.

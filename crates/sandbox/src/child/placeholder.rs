@@ -11,8 +11,8 @@ use rustix::fs::{
 use rustix::io::{Errno, write};
 
 use super::blueprint::{Place, Placeholder};
-use super::filesystem::open_exactly;
-use super::late::{Cover, cover_one};
+use super::cover::{Cover, cover_one};
+use super::mount::open_exactly;
 
 /// Puts the placeholder in place. If the overlay refuses that, for example for a file whose owner
 /// is unknown in the cell, a mask covers the file.

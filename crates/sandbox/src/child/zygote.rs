@@ -14,9 +14,10 @@ use rustix::io::Errno;
 use seccompiler::sock_filter;
 
 use super::blueprint::{Blueprint, Landlock, Step};
+use super::first_steps::{EndOnUnwind, keep_only, told_to_go};
 use super::report::{Fault, Report, Stage};
 use super::request::RequestPart;
-use super::{EndOnUnwind, filesystem, keep_only, privileges, request, told_to_go};
+use super::{filesystem, life, privileges, request};
 use crate::sys;
 
 /// The parts from which a waiting cell is built.
@@ -87,7 +88,7 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
                 let landlock = foundation.with_rules(request.rules);
                 if finish {
                     filesystem::finish()?;
-                    super::bind(foundation.control, true, landlock.as_ref(), foundation.filter)?;
+                    life::bind(foundation.control, true, landlock.as_ref(), foundation.filter)?;
                     building = None;
                 } else {
                     landlock.as_ref().map_or(Ok(()), privileges::add_rules)?;
@@ -113,9 +114,9 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
         Some(host_kept) => {
             filesystem::add(&mut blueprint.steps, host_kept)?;
             filesystem::finish()?;
-            super::run(&blueprint)
+            life::run(&blueprint)
         }
-        None if blueprint.steps.is_empty() => super::run_bound(&blueprint),
+        None if blueprint.steps.is_empty() => life::run_bound(&blueprint),
         // INVARIANT: no requested step is skipped because the cell has lost the right to build it.
         None => Err(Stage::Request.fault(Errno::PROTO)),
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{StatVfs, statvfs};
 
-use super::{Layer, Limit, LimitInForce};
+use super::values::{Layer, Limit, LimitInForce};
 
 /// A folder of the host that a command writes to.
 #[derive(Clone, Debug)]

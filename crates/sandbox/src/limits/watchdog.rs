@@ -17,9 +17,9 @@ use rustix::fs::{statfs, statvfs};
 
 use super::space::Space;
 use super::total::{CellCount, ProcessTotal};
-use super::{Layer, Limit, LimitInForce};
+use super::values::{Layer, Limit, LimitInForce};
 use crate::enforcement::{Degraded, Enforcement};
-use crate::view::HOME;
+use crate::system::HOME;
 
 /// Delay of the first sample. Most commands end before this, and cost no sampling.
 const FIRST_LOOK: Duration = Duration::from_millis(50);

@@ -29,8 +29,8 @@ use rustix::thread::{
     secure_computing_mode, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use crate::degraded::try_namespaces;
 use crate::egress_listener::PROXY_PORT;
+use crate::isolation::try_namespaces;
 use crate::sys::{self, AtEnd, Side, attempts};
 
 /// Content of a probe's files.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::amount;
 use super::scene::{Scene, set_user_id_program};
 use crate::enforcement::{Degraded, Enforcement};
 
@@ -33,16 +34,6 @@ pub(super) enum Reading {
     /// The state of the host counts instead of the answer: the cell may have a private object of
     /// the same name.
     ByEvidence,
-}
-
-/// Requested amounts of limited resources; the limit of the probe's cell is half of each.
-pub(super) mod amount {
-    /// Bytes of memory.
-    pub(in crate::probe) const MEMORY: u64 = 128 << 20;
-    /// Number of processes at once.
-    pub(in crate::probe) const PROCESSES: u64 = 128;
-    /// Bytes of one file.
-    pub(in crate::probe) const FILE: u64 = 16 << 20;
 }
 
 /// Name of the file next to the workspace that must not appear.

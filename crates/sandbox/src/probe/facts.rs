@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::attempt::NAMESPACES;
-use super::{Probe, Verdict, finding};
+use super::finding::{Probe, Verdict, finding};
 use crate::enforcement::Degraded;
 use crate::outcome::Outcome;
 

@@ -4,9 +4,11 @@
 //! A refused attempt proves something only if the same attempt works without a cell. So each
 //! attempt has a control, and if the control fails, the verdict is unknown.
 
+mod amount;
 mod attempt;
 mod cases;
 mod facts;
+mod finding;
 mod scene;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,56 +24,18 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SandboxError;
 use crate::home::KeptHome;
+use crate::isolation::{CellHost, Isolation, IsolationChoice};
 use crate::outcome::{EndReason, Exit, Outcome};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program};
+use crate::spec::{CellSpec, Command, Overlay, Placeholder, Program};
 use crate::stopper::Stopper;
 use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
+use finding::finding;
 use scene::Scene;
 
 pub use attempt::{MARKER, attempt};
-
-/// The finding of a probe.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Probe {
-    /// Name of the attempt, one word.
-    pub name: &'static str,
-    /// Name of the line in `docs/GUARANTEES.md` that was tested; `None` if nothing is promised.
-    pub promise: Option<&'static str>,
-    /// Result of the test.
-    pub verdict: Verdict,
-    /// Mechanism that refuses the attempt.
-    pub enforced_by: String,
-    /// Observed result.
-    pub detail: String,
-    /// Advice if the verdict is not [`Verdict::Holds`].
-    pub hint: Option<String>,
-}
-
-/// The verdict on a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The attempt was refused, and works without a cell.
-    Holds,
-    /// The attempt worked.
-    Fails,
-    /// The attempt could not be made.
-    Unknown,
-}
-
-/// A program that calls [`attempt`] with the words after its own arguments, before it starts a
-/// thread.
-#[derive(Clone, Debug)]
-pub struct Attempter {
-    /// Absolute path of the program, which the cells of the probe show.
-    pub program: PathBuf,
-    /// Own arguments of the program.
-    pub arguments: Vec<OsString>,
-    /// Entrance for cells that another program makes, as in [`CellSpec`].
-    pub entrance: Option<Entrance>,
-}
+pub use finding::{Attempter, Probe, Verdict};
 
 /// Maximum duration of an attempt before it counts as not made.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -111,7 +75,9 @@ fn cannot(error: &SandboxError) -> Probe {
 fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
     let mut scene = Scene::new(attempter)
         .map_err(|source| SandboxError::Io { doing: "making what probes are tried on", source })?;
-    let cell = Cell { spec: scene.spec(attempter), attempter };
+    let isolation = Isolation::of(IsolationChoice::Auto, attempter.entrance.clone());
+    let host = CellHost { isolation, ..CellHost::default() };
+    let cell = Cell { spec: scene.spec(attempter), host, attempter };
     let (looked, _) = cell.attempt(&[LOOK.into()], TIMEOUT)?;
     let mut probes = facts::findings(&looked);
     for case in cases::all(&scene) {
@@ -133,6 +99,7 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
 /// The cell in which attempts are made.
 struct Cell<'a> {
     spec: CellSpec,
+    host: CellHost,
     attempter: &'a Attempter,
 }
 
@@ -145,7 +112,8 @@ impl Cell<'_> {
             program: Program::Argv(whole.cloned().collect()),
             working_directory: self.spec.workspace.clone(),
         };
-        let outcome = run(&self.spec, &command, Some(deadline), &Stopper::new()?, &mut |_, _| {})?;
+        let outcome =
+            run(&self.spec, &self.host, &command, Some(deadline), &Stopper::new()?, &mut |_, _| {})?;
         let output = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
         Ok((outcome, output))
     }
@@ -205,32 +173,6 @@ fn with_control(case: &Case, why: String, control: impl FnOnce() -> AttemptResul
     }
 }
 
-/// Builds a finding, with the hint for its verdict.
-fn finding(
-    name: &'static str,
-    promise: Option<&'static str>,
-    verdict: Verdict,
-    enforced_by: &str,
-    detail: String,
-) -> Probe {
-    let hint = match (verdict, promise) {
-        (Verdict::Holds, _) => None,
-        (Verdict::Fails, Some(_)) => {
-            Some("do not rely on this machine's sandbox for this; report it with the detail")
-        }
-        (Verdict::Fails, None) => Some("this is not promised; see docs/THREAT_MODEL.md"),
-        (Verdict::Unknown, _) => Some("this could not be tested here; see the detail"),
-    };
-    Probe {
-        name,
-        promise,
-        verdict,
-        enforced_by: enforced_by.to_owned(),
-        detail,
-        hint: hint.map(str::to_owned),
-    }
-}
-
 /// Tests that the workspace is writable, and that new files belong to its owner.
 fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let path = scene.inside("plain/written");
@@ -255,7 +197,7 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let overlay = overlay_in(&scene.outside("changes"))?;
     let upper = overlay.upper.join(NAME);
     let spec = CellSpec { overlay: Some(overlay), ..cell.spec.clone() };
-    let apart = Cell { spec, attempter: cell.attempter };
+    let apart = Cell { spec, host: cell.host.clone(), attempter: cell.attempter };
     let path = scene.inside(NAME);
     let (verdict, detail) = match apart.attempt(&["write".into(), path.clone().into_os_string()], TIMEOUT) {
         Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })) => {
@@ -292,7 +234,7 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
     let placeholder = Placeholder { mark: c"user.overlay.probe".to_owned(), content: Vec::new(), mode: 0 };
     let placeholders = BTreeMap::from([(denied.clone(), placeholder)]);
     let spec = CellSpec { overlay: Some(overlay), placeholders, ..cell.spec.clone() };
-    let apart = Cell { spec, attempter: cell.attempter };
+    let apart = Cell { spec, host: cell.host.clone(), attempter: cell.attempter };
     let (_, output) = match apart.attempt(&["read".into(), denied.into_os_string()], TIMEOUT) {
         Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }) => return Ok(None),
         attempt => attempt?,
@@ -309,8 +251,8 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
 /// Tests that a command finds the caches of the previous one's home, and no other files.
 fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
     let kept = Arc::new(KeptHome::new(scene.outside("kept"), &cell.spec.workspace)?);
-    let spec = CellSpec { kept_home: Some(kept), ..cell.spec.clone() };
-    let keeping = Cell { spec, attempter: cell.attempter };
+    let host = CellHost { kept_home: Some(kept), ..cell.host.clone() };
+    let keeping = Cell { spec: cell.spec.clone(), host, attempter: cell.attempter };
     let mut found = Vec::new();
     for (path, is_cache) in [(".npm/probe", true), (".profile", false)] {
         let attempt = |what: &str| keeping.attempt(&[what.into(), path.into()], TIMEOUT);

@@ -8,14 +8,14 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use super::Attempter;
+use super::amount;
 use super::attempt::{MARKER, WAIT};
-use super::cases::amount;
-use crate::limits::Limits;
+use super::finding::Attempter;
+use crate::limits::values::Limits;
 use crate::spec::CellSpec;
 
 /// The objects on which attempts are made.
@@ -82,7 +82,6 @@ impl Scene {
             masked: vec![self.inside("denied/file"), self.inside("moved-in/file"), self.inside("socket")],
             spool_directory: self.elsewhere.path().to_owned(),
             output_limit: 1 << 20,
-            entrance: attempter.entrance.clone(),
             limits: Limits {
                 memory: Some(amount::MEMORY / 2),
                 processes: Some(amount::PROCESSES / 2),
@@ -146,17 +145,4 @@ pub(super) fn set_user_id_program() -> Option<PathBuf> {
         fs::metadata(path)
             .is_ok_and(|found| found.uid() == 0 && found.mode() & 0o4000 != 0 && found.mode() & 0o5 == 5)
     })
-}
-
-impl Attempter {
-    /// Returns a command for the program, to run without a cell.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the control of a probe is the same attempt without a cell"
-    )]
-    pub fn outside(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).stdin(Stdio::null());
-        command
-    }
 }

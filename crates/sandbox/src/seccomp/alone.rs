@@ -11,7 +11,7 @@ use seccompiler::{
     BackendError, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition as Condition, SeccompRule,
 };
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// Adds the refusals.
 pub(super) fn add(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), BackendError> {

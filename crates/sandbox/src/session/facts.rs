@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::LimitInForce;
+use crate::limits::values::LimitInForce;
 use crate::outcome::{EndReason, Exit};
 
 /// The phase of a session's life.

@@ -5,10 +5,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -16,18 +17,19 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::SessionError;
 use super::facts::{Ending, Part, Phase, Status};
 use crate::capture::Capture;
-use crate::degraded::{self, PrivateFolder};
 use crate::enforcement::Enforcement;
 use crate::error::SandboxError;
+use crate::isolation::backend::{CellHost, StartRequest};
+use crate::isolation::cell::Cell;
 use crate::late_mask::LateMasks;
-use crate::launch::{Cell, launch};
-use crate::limits::{LimitInForce, exceeded};
+use crate::limits::values::LimitInForce;
 use crate::outcome::{EndReason, Exit, Stream};
+use crate::owner::{Owner, OwnerRequest};
 use crate::spec::{CellSpec, Command, TerminalSize};
 use crate::stdin_wait;
 use crate::stdio_pump::Plumbing;
 use crate::streams::Streams;
-use crate::supervise::{End, Owner, OwnerRequest, supervise};
+use crate::supervise::{End, supervise};
 use crate::sys;
 
 /// Maximum amount of input that may wait for a command that does not read it, in bytes.
@@ -100,6 +102,7 @@ impl Session {
     /// Returns the errors of [`run`](crate::run).
     pub fn start(
         spec: CellSpec,
+        host: CellHost,
         command: Command,
         lifetime: Lifetime,
         record: Option<File>,
@@ -132,13 +135,13 @@ impl Session {
             lifetime,
             started: now,
             has_terminal: spec.terminal.is_some(),
-            late_masks: spec.late_masks.clone(),
+            late_masks: host.late_masks.clone(),
         }));
         let supervised = session.clone();
         thread::Builder::new()
             .name("session".to_owned())
             .stack_size(STACK)
-            .spawn(move || supervised.live(&spec, &command, on_end))
+            .spawn(move || supervised.live(|session| session.in_cell(&spec, &host, &command), on_end))
             .map_err(|source| SandboxError::Io { doing: "starting the session's thread", source })?;
         let mut state = session.0.lock();
         loop {
@@ -149,7 +152,7 @@ impl Session {
                 drop(state);
                 return Ok(session);
             }
-            state = session.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            session.0.changed.wait(&mut state);
         }
     }
 
@@ -213,7 +216,7 @@ impl Session {
             if over || left.is_zero() || given_up() {
                 return;
             }
-            (state, _) = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait_for(&mut state, left);
         }
     }
 
@@ -312,7 +315,7 @@ impl Session {
         let mut state = self.0.lock();
         let _ended = self.0.wish(&mut state, OwnerRequest::End(EndReason::Stopped));
         while !matches!(state.phase, Phase::Ended(_)) {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut state);
         }
     }
 
@@ -322,9 +325,12 @@ impl Session {
     }
 
     /// Runs the session's thread.
-    fn live(&self, spec: &CellSpec, command: &Command, on_end: impl FnOnce(&Self) -> Result<String, String>) {
-        let lived = self.in_cell(spec, command);
-        let (ending, failure) = match lived {
+    fn live(
+        &self,
+        command: impl FnOnce(&Self) -> Result<End, SandboxError>,
+        on_end: impl FnOnce(&Self) -> Result<String, String>,
+    ) {
+        let (ending, failure) = match command(self) {
             Ok(end) => (Ending { exit: end.exit, ended: end.ended }, None),
             Err(error) => {
                 (Ending { exit: Exit::Signal(libc::SIGKILL), ended: EndReason::Killed }, Some(error))
@@ -344,43 +350,31 @@ impl Session {
         self.0.enter(Phase::Ended(ending));
     }
 
-    fn in_cell(&self, spec: &CellSpec, command: &Command) -> Result<End, SandboxError> {
-        let streams = Streams::Conversed;
-        match launch(spec, command, streams).and_then(|cell| self.in_this_cell(cell, spec, command)) {
-            // INVARIANT: with this error, the command has not started.
-            Err(error) if degraded::may_follow(spec, &error) => {
-                let cell = degraded::launch(spec, command, streams, error)?;
-                self.in_this_cell(cell, spec, command)
-            }
-            other => other,
-        }
+    fn in_cell(&self, spec: &CellSpec, host: &CellHost, command: &Command) -> Result<End, SandboxError> {
+        host.isolation.in_turn(spec, |backend| {
+            let request = StartRequest { spec, host, command, streams: Streams::Conversed };
+            self.in_this_cell(backend.start(&request)?, host)
+        })
     }
 
-    fn in_this_cell(&self, mut cell: Cell, spec: &CellSpec, command: &Command) -> Result<End, SandboxError> {
+    fn in_this_cell(&self, mut cell: Box<dyn Cell>, host: &CellHost) -> Result<End, SandboxError> {
         {
             let mut state = self.0.lock();
-            state.enforcement = Some(cell.enforcement.clone());
-            state.first = Some(cell.process.pid());
+            state.enforcement = Some(cell.enforcement().clone());
+            state.first = Some(cell.first_process());
         }
-        let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
+        let mut plumbing = Plumbing::new(cell.take_stdio());
         let mut owner = SessionOwner(&self.0);
-        let space = std::mem::take(&mut cell.space);
-        let end = supervise(&cell, space, command, &mut plumbing, &mut owner)?;
-        drop(cell.late.take());
-        cell.process.kill();
-        cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
-        if let Some(spawner) = &spec.spawner {
+        let end = supervise(&mut *cell, &mut plumbing, &mut owner)?;
+        let ended = cell.wait(end.exit, false)?;
+        if let Some(spawner) = &host.spawner {
             spawner.refill();
         }
-        let exceeded =
-            end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
-        drop((cell.maker, cell.group));
-        if let Some(Err(error)) = cell.private.map(PrivateFolder::remove)
-            && let Some(enforcement) = &mut self.0.lock().enforcement
         {
-            enforcement.missing.push(format!("removal of the private folder: {error}"));
+            let mut state = self.0.lock();
+            state.enforcement = Some(ended.enforcement);
+            state.exceeded = end.exceeded.or(ended.exceeded);
         }
-        self.0.lock().exceeded = exceeded;
         plumbing.finish(&mut owner)?;
         Ok(end)
     }
@@ -406,7 +400,7 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change of the state is a single assignment or push, so a panic elsewhere left it
         // consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn enter(&self, phase: Phase) {

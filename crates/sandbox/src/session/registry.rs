@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::SessionError;
 use super::facts::Phase;
 use super::job::{Lifetime, Session};
+use crate::isolation::backend::CellHost;
 use crate::spec::{CellSpec, Command};
 
 /// Maximum number of ended sessions of one owner that stay visible; the oldest are removed first.
@@ -99,6 +102,13 @@ impl Sessions {
         OwnedSessions { sessions: self.clone(), owner: owner.to_owned(), beside: None }
     }
 
+    /// Lists the sessions of every owner, each with its owner.
+    pub fn all(&self) -> Vec<(String, ListedSession)> {
+        let entries = self.lock();
+        let listed = |(key, entry): (&Key, &Entry)| Some((key.0.clone(), entry.listed(false)?));
+        entries.iter().filter_map(listed).collect()
+    }
+
     /// Ends the sessions of an owner, waits until no process of them runs, and removes them, which
     /// frees their resources.
     pub fn close_all_of(&self, owner: &str) {
@@ -121,7 +131,7 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
         // The map is consistent at any moment.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 
@@ -179,6 +189,7 @@ impl OwnedSessions {
         id: &str,
         shown: &str,
         spec: CellSpec,
+        host: CellHost,
         command: Command,
         at_most: Option<Duration>,
     ) -> Result<Session, SessionError> {
@@ -188,7 +199,7 @@ impl OwnedSessions {
         let mut lifetime = self.sessions.limits.lifetime;
         lifetime.absolute = at_most.map_or(lifetime.absolute, |wish| wish.min(lifetime.absolute));
         let record = keeper.begin(&owner, &of);
-        let started = Session::start(spec, command, lifetime, record, move |session| {
+        let started = Session::start(spec, host, command, lifetime, record, move |session| {
             keeper.keep(&owner, &of, session).map_err(|error| error.to_string())
         });
         if started.is_err() {
@@ -268,9 +279,7 @@ impl OwnedSessions {
     }
 
     fn listed(&self, key: &Key, entry: &Entry) -> Option<ListedSession> {
-        let session = entry.session.clone()?;
-        let shared = self.beside.as_ref() == Some(&key.0);
-        Some(ListedSession { id: entry.id.clone(), command: entry.command.clone(), session, shared })
+        entry.listed(self.beside.as_ref() == Some(&key.0))
     }
 }
 
@@ -282,6 +291,12 @@ fn of<'a>(
 }
 
 impl Entry {
+    /// Returns the session as a list shows it, or `None` while it is being started.
+    fn listed(&self, shared: bool) -> Option<ListedSession> {
+        let session = self.session.clone()?;
+        Some(ListedSession { id: self.id.clone(), command: self.command.clone(), session, shared })
+    }
+
     fn runs(&self) -> bool {
         self.session.as_ref().is_none_or(|session| !matches!(session.status().phase, Phase::Ended(_)))
     }

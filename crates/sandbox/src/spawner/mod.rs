@@ -10,15 +10,19 @@
 
 mod ending;
 mod nursery;
+mod prepared;
+mod process;
 mod serve;
+mod waiting;
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
@@ -26,21 +30,21 @@ use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::home::CACHES;
 use crate::identity::Identity;
-use crate::late_mask::CellReferences;
-use crate::launch::PreparedCell;
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, Limits};
+use crate::limits::values::{Bounds, Limits};
 use crate::network::Network;
 use crate::process::Process;
 use crate::spec::Overlay;
+use crate::system::HOME;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
 use nursery::{Nursery, StartedSpawner};
+use process::{SpawnerProcess, TIMEOUT, timespec};
 use serve::Answer;
 
-/// Maximum wait of a call for a cell before it makes one itself: many times the duration of
-/// building one, also on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) use ending::CellReferences;
+pub(crate) use prepared::{FileIdentity, PreparationInputs, PreparedCell};
+pub(crate) use waiting::WaitingCell;
 
 /// Maximum number of cells that wait in the network of a further spawner. There may be many of
 /// these spawners.
@@ -80,16 +84,6 @@ pub struct Spawner {
     _process: SpawnerProcess,
 }
 
-/// The spawner process, which gets time to clean up before it is killed.
-#[derive(Debug)]
-struct SpawnerProcess(Process);
-
-impl Drop for SpawnerProcess {
-    fn drop(&mut self) {
-        self.0.await_end(TIMEOUT);
-    }
-}
-
 /// The place of the control groups of the spawner's cells.
 #[derive(Debug)]
 struct Groups {
@@ -110,16 +104,6 @@ struct Line {
     refreshing: u32,
     /// Number of taken cells that have not been requested again.
     taken: u32,
-}
-
-/// A cell that waits for its request.
-///
-/// INVARIANT: in this order. While the process lives, its group cannot be removed.
-#[derive(Debug)]
-pub(crate) struct WaitingCell {
-    pub(crate) process: Process,
-    pub(crate) control: OwnedFd,
-    pub(crate) group: Option<Group>,
 }
 
 impl Spawner {
@@ -147,7 +131,7 @@ impl Spawner {
         let landlock = landlock::version();
         let shown = view::foundation(landlock)?;
         // Paths in the home may be covered, as a whole or in part.
-        let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
+        let in_home = |path: &Path| path.starts_with(HOME) && path != Path::new(HOME);
         let paths = shown.steps.iter().map(|step| step.path().to_owned());
         let foundation = paths.filter(|path| !in_home(path)).collect();
         let bounds = Bounds::of(&Limits::default(), Machine::this());
@@ -189,7 +173,7 @@ impl Spawner {
         mut roots: impl Iterator<Item = &'a Path>,
     ) -> bool {
         let replaces = |root: &Path| {
-            let in_cache = |(path, _)| root.starts_with(Path::new(view::HOME).join(path));
+            let in_cache = |(path, _)| root.starts_with(Path::new(HOME).join(path));
             self.nursery.foundation.iter().any(|path| path.starts_with(root))
                 || CACHES.into_iter().any(in_cache)
         };
@@ -222,10 +206,10 @@ impl Spawner {
     /// Asks the spawner to replace the taken cells. Called after a command has ended: while a
     /// command starts, building would compete with it for the machine and for locks of the kernel.
     pub(crate) fn refill(&self) {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
+        self.line.lock().refill();
     }
 
-    /// Ends the cell that [`make_ready`](crate::make_ready) has prepared, if it was not used. Waits
+    /// Ends the cell that [`make_ready`](crate::CellHost::make_ready) has prepared, if it was not used. Waits
     /// for its end.
     pub fn put_away(&self) {
         drop(self.keep_ready(None));
@@ -233,12 +217,12 @@ impl Spawner {
 
     /// Stores a prepared cell. Returns the previous one.
     pub(crate) fn keep_ready(&self, ready: Option<PreparedCell>) -> Option<PreparedCell> {
-        std::mem::replace(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner), ready)
+        std::mem::replace(&mut *self.ready.lock(), ready)
     }
 
     /// Takes the cell that is prepared for this overlay, even if it no longer matches otherwise.
     pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<PreparedCell> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = self.ready.lock();
         ready.take_if(|ready| ready.is_for(overlay))
     }
 
@@ -255,7 +239,7 @@ impl Spawner {
 
     /// Drops cells that have ended. The kernel takes their mounts down at the same time, which
     /// blocks for milliseconds, sometimes for many. Call this while no caller waits, and after
-    /// [`make_ready`](crate::make_ready).
+    /// [`make_ready`](crate::CellHost::make_ready).
     pub fn look_after_the_ended(&self) {
         self.ending.look_after();
     }
@@ -264,7 +248,7 @@ impl Spawner {
     /// one.
     pub(crate) fn take(&self) -> Option<WaitingCell> {
         // A thread that panicked with the lock left a usable socket behind.
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         // Waiting cells may lack mounts that were made since, or show removed ones.
         let mounts = self.nursery.mount_changes();
         if std::mem::replace(&mut line.mounts, mounts) != mounts {
@@ -322,19 +306,12 @@ impl Line {
     }
 
     fn is_readable_within(&self, patience: Duration) -> bool {
-        let timeout = self::patience(patience);
+        let timeout = timespec(patience);
         loop {
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
                 Err(Errno::INTR) => {}
                 other => return other == Ok(1),
             }
         }
-    }
-}
-
-fn patience(patience: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: patience.subsec_nanos().into(),
     }
 }

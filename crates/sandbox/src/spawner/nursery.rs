@@ -10,9 +10,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -22,14 +23,15 @@ use rustix::net::{
 use rustix::process::{DumpableBehavior, PidfdFlags, getpid, pidfd_open, set_dumpable_behavior};
 use rustix::thread::set_name;
 
+use super::process::{SpawnerProcess, timespec};
 use super::serve::{AFTERMATH, AFTERMATH_STEP, SpawnerState, settle};
-use super::{SpawnerProcess, patience};
 use crate::cgroup::{Hierarchy, Owner};
-use crate::child::{EndOnUnwind, GO, keep_only, raise_loopback, told_to_go};
+use crate::child::first_steps::{EndOnUnwind, GO, keep_only, told_to_go};
+use crate::child::holder::raise_loopback;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::Identity;
-use crate::limits::Bounds;
+use crate::limits::values::Bounds;
 use crate::network::Network;
 use crate::process::{self, Process, start_unattended, write_map};
 use crate::streams::above_standard;
@@ -103,7 +105,7 @@ impl Nursery {
 
     /// Returns the number of detected changes of the mounts.
     pub(super) fn mount_changes(&self) -> u64 {
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounts = self.mounts.lock();
         let now = Timespec::default();
         if poll(&mut [PollFd::new(&mounts.file, PollFlags::PRI)], Some(&now)) != Ok(0) {
             mounts.changes += 1;
@@ -133,7 +135,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
 
 /// Waits for the first message of a new spawner.
 fn born(line: OwnedFd) -> Result<StartedSpawner, Errno> {
-    let timeout = patience(BIRTH);
+    let timeout = timespec(BIRTH);
     loop {
         match poll(&mut [PollFd::new(&line, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(Errno::TIMEDOUT),

@@ -18,15 +18,14 @@ use rustix::thread::set_name;
 
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::child::blueprint::Landlock;
+use crate::child::first_steps::{EndOnUnwind, GO, keep_only};
 use crate::child::report::Report;
 use crate::child::zygote::{self, Foundation};
-use crate::child::{EndOnUnwind, GO, keep_only};
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
-use crate::identity::Identity;
-use crate::launch::{map_user, namespaces, prefer_at_out_of_memory};
-use crate::limits::Bounds;
-use crate::process::{Process, start_unattended};
+use crate::identity::{Identity, map_user};
+use crate::limits::values::Bounds;
+use crate::process::{Process, cell_namespaces, prefer_at_out_of_memory, start_unattended};
 use crate::view::View;
 use crate::{landlock, seccomp, sys};
 
@@ -195,9 +194,10 @@ impl SpawnerState {
             filter: seccomp::filter(group.is_some()).map_err(|_| NoCell::Failed)?,
         };
         let door = group.as_ref().and_then(|(_, group)| group.door());
-        let started = start_unattended(door.as_ref().map(AsFd::as_fd), namespaces(shares_network), || {
-            zygote::wait(foundation)
-        });
+        let started =
+            start_unattended(door.as_ref().map(AsFd::as_fd), cell_namespaces(shares_network), || {
+                zygote::wait(foundation)
+            });
         if started.is_err() && door.is_some() {
             // The kernel may have refused because of the group. The next cell is made without one.
             cgroup::give_up();

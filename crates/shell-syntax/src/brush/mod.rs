@@ -22,8 +22,21 @@ use crate::{DEEPEST, Joint, Opaque};
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, Opaque> {
     certain_to_end(text)?;
     // The variant of this function with a cache is of no use here.
-    brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default())
-        .map_err(|_| other("it does not read as words"))
+    let tokens = brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default())
+        .map_err(|_| other("it does not read as words"))?;
+    // The parser of commands panics at such a number (0.4.0, `io_number`).
+    if tokens.array_windows().any(|[number, operator]| is_no_descriptor(number, operator)) {
+        return Err(other("it holds a number that no descriptor has"));
+    }
+    Ok(tokens)
+}
+
+/// Returns true for a number before a redirection that is too large for a descriptor.
+fn is_no_descriptor(number: &Token, operator: &Token) -> bool {
+    let (Token::Word(number, _), Token::Operator(operator, _)) = (number, operator) else { return false };
+    operator.starts_with(['<', '>'])
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+        && number.parse::<ast::IoFd>().is_err()
 }
 
 /// Counts the operators, including those that may be in substitutions.

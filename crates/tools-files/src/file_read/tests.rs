@@ -126,10 +126,17 @@ fn other_encodings_are_decoded_and_binary_comes_as_base64() {
     let workspace = Workspace::new();
     workspace.write("latin", b"caf\xe9\n");
     workspace.write("wide.txt", b"\xff\xfea\0\n\0b\0\n\0");
+    workspace.write("unmarked", b"a\0\n\0\xe9\0.\0");
+    workspace.write("network", b"\0a\0\n\0b\0\n");
     workspace.write("data.bin", b"\0\x01\n");
     let field = |arguments: Value, field: &str| read(&workspace, arguments).unwrap()[field].clone();
     assert_eq!(field(json!({"path": "latin"}), "encoding"), "base64");
-    for (path, likely) in [("latin", "`encoding` to latin-1"), ("wide.txt", "`encoding` to utf-16le")] {
+    for (path, likely) in [
+        ("latin", "`encoding` to latin-1"),
+        ("wide.txt", "`encoding` to utf-16le"),
+        ("unmarked", "`encoding` to utf-16le"),
+        ("network", "`encoding` to utf-16be"),
+    ] {
         let note = field(json!({ "path": path }), "note");
         assert!(note.as_str().unwrap().contains(likely), "{path}: {note}");
     }

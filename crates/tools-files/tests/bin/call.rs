@@ -90,7 +90,7 @@ fn call(context: &Context, name: &str, arguments: Value) -> Result<Value, ToolEr
     loop {
         // File tools block, and never return a pending future.
         if let Poll::Ready(done) = running.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
-            return done?.into_value().map_err(|error| ToolError::internal("no JSON").because(error));
+            return done.output?.into_value().map_err(|error| ToolError::internal("no JSON").because(error));
         }
     }
 }

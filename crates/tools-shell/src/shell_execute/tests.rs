@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sandbox::{Session, SessionLimits, Sessions};
 use serde_json::{Value, json};
-use testkit::{Workspace, run_in, run_tool};
+use testkit::{Workspace, block_on, run_in, run_tool};
 use tool::{ErasedTool, StopReason};
 
 use super::*;
@@ -90,7 +90,9 @@ fn a_command_on_a_terminal_that_waits_for_an_answer_says_so_at_its_end() {
 
 #[test]
 fn a_background_command_is_refused_where_nothing_outlives_the_call() {
-    let workspace = Workspace::new().with_service(Arc::new(CellSpec::default()));
+    let workspace = Workspace::new()
+        .with_service(Arc::new(CellSpec::default()))
+        .with_service(Arc::new(CellHost::default()));
     let error = run(&workspace, json!({"command": "true", "background": true})).unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
     assert!(error.hint.unwrap().contains("a connection that stays"));
@@ -144,16 +146,45 @@ fn output_that_outgrows_memory_is_kept_whole_aside() {
     let workspace = workspace();
     let context = workspace.context();
     let tool = ErasedTool::tool(ShellExecute);
-    let output = run_in(tool.as_ref(), &context, json!({"command": "seq 1 100000"})).unwrap();
+    let prepared = tool.prepare(json!({"command": "seq 1 100000"}), &context.place).unwrap();
+    let RunResult { output, full_outputs: wholes, .. } = block_on(prepared.run(&context));
+    let output = output.unwrap().into_value().unwrap();
     let shown = output["stdout"].as_str().unwrap();
     assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());
     assert!(shown.contains("bytes omitted, 100000 lines in all"));
-    let wholes = context.take_wholes();
     let [whole] = wholes.as_slice() else { panic!("{} outputs are kept whole", wholes.len()) };
     assert_eq!((whole.field, whole.bytes), ("stdout", 588_895));
     let mut text = String::new();
     (&whole.file).read_to_string(&mut text).unwrap();
     assert_eq!(text.lines().count(), 100_000);
+}
+
+#[test]
+fn a_command_that_may_run_only_on_an_overlay_does_nothing_without_one() {
+    let run = |overlay_only| {
+        let workspace = Workspace::new();
+        let missing = workspace.at("../missing");
+        let cell = CellSpec {
+            workspace: workspace.path().to_owned(),
+            spool_directory: workspace.at("../outside"),
+            overlay: Some(sandbox::Overlay { upper: missing.join("upper"), work: missing.join("work") }),
+            overlay_only,
+            ..CellSpec::default()
+        };
+        let workspace = workspace.with_service(Arc::new(cell)).with_service(Arc::new(CellHost::default()));
+        let ran = run(&workspace, json!({"command": "echo made > made"}));
+        (ran.map(drop), workspace.at("made").exists())
+    };
+    let (refused, is_made) = run(true);
+    let error = refused.unwrap_err();
+    assert_eq!((error.code, error.effect), (Code::Unavailable, EffectState::None));
+    assert!(error.message.contains("nothing was run"), "{}", error.message);
+    assert!(error.hint.unwrap().contains("repeat the call"));
+    assert!(!is_made);
+    // The control: another command runs on the workspace itself.
+    let (ran, is_made) = run(false);
+    ran.unwrap();
+    assert!(is_made);
 }
 
 #[test]

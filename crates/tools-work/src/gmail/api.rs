@@ -1,14 +1,15 @@
 //! Requests to Gmail: sends one with the login, waits for rate limits, and retries it only if it
 //! reads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tool::{Code, Context, EffectState, Retry, ToolError};
 use tool_support::{BodyError, failure, permission};
@@ -200,7 +201,7 @@ impl<'a> ApiCalls<'a> {
     /// Returns the token of this call, other than `refused`.
     async fn token(&self, refused: Option<&SecretBytes>) -> Result<Arc<SecretBytes>, ApiRefusal> {
         let undone = |error| ApiRefusal::Undone(error, false);
-        let kept = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.token.lock();
         let is_another = |token: &Arc<SecretBytes>| refused.is_none_or(|refused| refused[..] != token[..]);
         let known = kept().clone().filter(is_another);
         if let Some(token) = known {

@@ -31,13 +31,13 @@ pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolErro
     Ok(folder)
 }
 
-/// Saves all attachments of these messages. An existing file is not overwritten: a name that is
-/// taken gets a number.
+/// Saves all attachments of these messages in a draft, and returns its use. An existing file is not
+/// overwritten: a name that is taken gets a number.
 pub(crate) async fn save(
     asking: &ApiCalls<'_>,
     folder: &Path,
     mails: &mut [(String, Mail)],
-) -> Result<(), ToolError> {
+) -> Result<SnapshotUse, ToolError> {
     let context = asking.context();
     let roots = context.service::<Roots>()?;
     // The draft begins before any check, so that every later change by others is a conflict.
@@ -63,8 +63,7 @@ pub(crate) async fn save(
             context.progress.report(total, None, "bytes saved");
         }
     }
-    context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
-    Ok(())
+    Ok(SnapshotUse::draft(draft.begun()))
 }
 
 /// Returns the real path of the folder, relative to the workspace. The folder may be missing.

@@ -208,16 +208,20 @@ impl Params {
             |name: &str, problem: String| Err(ToolError::validation(&format!("params.{name}"), problem));
         let given = self.given();
         if let Some(name) = given.iter().find(|name| !action.takes().contains(name)) {
-            return wrong(name, format!("{} accepts {}", action.name(), action.takes().join(", ")));
+            let takes = action.takes().iter().map(|name| format!("`params.{name}`")).collect::<Vec<_>>();
+            return wrong(name, format!("{} accepts {}", action.name(), takes.join(", ")));
         }
         if let Some(name) = action.needs().iter().find(|name| !given.contains(name)) {
             return wrong(name, format!("{} requires it", action.name()));
         }
         if action == Action::UpdateIssue && given.len() == 1 {
-            return wrong("issue", "give a parameter to change".to_owned());
+            return wrong("issue", format!("{} requires a parameter to change", action.name()));
         }
         if self.labels.is_some() && (self.add_labels.is_some() || self.remove_labels.is_some()) {
-            return wrong("labels", "replaces all labels; omit `add_labels` and `remove_labels`".to_owned());
+            return wrong(
+                "labels",
+                "replaces all labels; omit `params.add_labels` and `params.remove_labels`".to_owned(),
+            );
         }
         for (name, text) in self.names() {
             if text.trim().is_empty() {

@@ -1,11 +1,12 @@
 //! Tests of clients that break off, flood, or speak another protocol.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 use hyper::Request;
 use hyper::body::Frame;
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
@@ -20,12 +21,12 @@ fn a_body_that_breaks_off_is_no_whole_one_for_any_server() {
         let (mut all, mut bytes) = (String::new(), [0; 1000]);
         while let Ok(count @ 1..) = stream.read(&mut bytes) {
             all.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
-            sender.lock().unwrap().send((all.clone(), false)).unwrap();
+            sender.lock().send((all.clone(), false)).unwrap();
         }
-        sender.lock().unwrap().send((all, true)).unwrap();
+        sender.lock().send((all, true)).unwrap();
     });
     let (world, log) = echoing();
-    let has_some = || log.lock().unwrap().first().is_some_and(|asked| asked.body == "some");
+    let has_some = || log.lock().first().is_some_and(|asked| asked.body == "some");
     let begin = |world: &World| {
         let runtime = runtime();
         let (part, body) = Said::by_hand();
@@ -57,7 +58,7 @@ fn a_body_that_breaks_off_is_no_whole_one_for_any_server() {
     });
     drop(runtime);
     // The server connection ended, and its request with it.
-    assert!(!log.lock().unwrap()[0].whole);
+    assert!(!log.lock()[0].whole);
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn heads_are_bounded() {
         });
         assert!([0, 400, 431].contains(&status), "{status}");
     }
-    assert!(log.lock().unwrap().is_empty());
+    assert!(log.lock().is_empty());
 }
 
 /// Builds a frame (RFC 9113, section 4.1).

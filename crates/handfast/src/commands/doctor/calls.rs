@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{CallRequest, Caller, Door, NoAsker};
+use engine::{CallRequest, Door, NoAsker, Principal};
 use serde_json::{Value, json};
-use tool::{NoProgress, Outcome, Stop};
+use tool::Outcome;
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
@@ -34,22 +34,11 @@ pub(super) fn make_calls(
     let answers = runtime.block_on(async {
         let mut answers = Vec::new();
         for (program, words) in commands {
-            let request = CallRequest {
-                tool: "shell_execute".to_owned(),
-                arguments: json!({ "command": program, "argv": words }),
-                caller: Caller {
-                    session: composed.session.clone(),
-                    holder: None,
-                    door: Door::CommandLine,
-                    dialect: composed.toolset.dialect.as_str(),
-                    asker: Arc::new(NoAsker { hint: String::new() }),
-                    ceiling: engine::Ceiling::default(),
-                },
-                stop: Stop::default(),
-                progress: Arc::new(NoProgress),
-                cache: false,
-                origin: engine::Origin::default(),
-            };
+            let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
+            let asker = Arc::new(NoAsker { hint: String::new() });
+            let principal = Principal::new(Door::CommandLine, session, dialect, asker);
+            let arguments = json!({ "command": program, "argv": words });
+            let request = CallRequest::new(principal, "shell_execute", arguments);
             answers.push(match composed.engine.call(request).await.outcome {
                 Outcome::Ok(data) => output_of(&data.into_value().unwrap_or_default()),
                 Outcome::Err(error) => error.message,

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use policy::Mode;
-use sandbox::{Attempter, Verdict};
+use sandbox::{Attempter, Isolation, Verdict};
 use serde_json::json;
 
 use super::Finding;
@@ -23,18 +23,19 @@ const TRIED: [(&str, &str); 3] =
     [("host-listed", "hosts-listed"), ("host-not-listed", "hosts-listed"), ("name-not-listed", "names-stay")];
 
 pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
+    let offered = Isolation::default().can_give_network();
     let finding = |index: usize, verdict, detail: String| {
         let (name, promise) = TRIED.get(index).copied().unwrap_or_default();
         Finding {
             name,
-            promise: sandbox::has_namespaces().then_some(promise),
+            promise: offered.then_some(promise),
             verdict,
             enforced_by: "network namespace, proxy".to_owned(),
             detail,
             hint: None,
         }
     };
-    if !sandbox::has_namespaces() {
+    if !offered {
         let detail = "this machine refuses namespaces, so commands reach no host: nothing else \
                       would restrict a program to the listed hosts";
         let hint = "see the hint of `namespaces`; `fetch_url` reaches listed hosts even here".to_owned();

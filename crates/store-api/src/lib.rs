@@ -1,0 +1,36 @@
+//! Interface of the runtime's durable state: the audit log, approvals, leases, checkpoints, outputs
+//! stored by reference, blobs, memories, trusted files, and the presence of other processes.
+//!
+//! [`Store`] has one trait for each of them, with the rows that go in and out. This crate knows no
+//! database and no folder. No implementation reads a clock or makes ids: callers pass both.
+
+mod approvals;
+mod audit;
+mod blobs;
+mod checkpoints;
+mod chores;
+mod error;
+mod hash;
+mod leases;
+mod memories;
+mod outputs;
+mod presence;
+mod store;
+mod trust;
+
+pub use approvals::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer};
+pub use audit::{
+    AuditLog, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, RecordedRow,
+    Sender, Verification,
+};
+pub use blobs::{BlobReader, BlobRef, BlobWriter, Blobs, CheckResult};
+pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
+pub use chores::{Chore, Chores};
+pub use error::{Cause, StoreError};
+pub use hash::{Hash, HashSyntaxError};
+pub use leases::{Lease, LeaseKind, Leases};
+pub use memories::{ChangeOutcome, Memories, Memory, MemoryCaller, MemoryVersion, Unembedded, WordMatches};
+pub use outputs::{Output, Outputs, PruneResult, Retention};
+pub use presence::{Presence, WaitingMark, Watch, WatcherMark};
+pub use store::{Cover, Store};
+pub use trust::Trust;

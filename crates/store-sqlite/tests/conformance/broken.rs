@@ -1,0 +1,310 @@
+//! A store that forwards every operation to another one, except those with a fault.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use store_api::*;
+
+/// A deliberate fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    OutcomeFirst,
+    RowsOfOneProcess,
+    SecondAnswerCounts,
+    UsedTwice,
+    ExpiredLease,
+    PrefixOfAnyWorkspace,
+    TimeIgnored,
+    OutputWithoutSession,
+    EmptyContent,
+    MemoryOfAnother,
+    StaleVectors,
+    WatcherOfAnyWorkspace,
+    NobodyWaits,
+    AlwaysDue,
+    TrustStays,
+    SecretsInRows,
+}
+
+/// A store with one fault. Every part of it is this value.
+pub(crate) struct BrokenStore {
+    inner: Arc<dyn Store>,
+    fault: Fault,
+}
+
+impl BrokenStore {
+    pub(crate) fn new(inner: Arc<dyn Store>, fault: Fault) -> Self {
+        Self { inner, fault }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+}
+
+/// Implements a trait by the faulty methods in braces, and forwards the methods after them.
+macro_rules! forwards {
+    ($trait:ident by $part:ident; { $($faulty:tt)* }
+     $(fn $method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl $trait for BrokenStore {
+            $($faulty)*
+            $(fn $method(&self, $($argument: $type),*) -> $result {
+                self.inner.$part().$method($($argument),*)
+            })*
+        }
+    };
+}
+
+type StoreResult<T> = Result<T, StoreError>;
+
+impl Store for BrokenStore {
+    fn cover_rows(&self, cover: Box<Cover>) {
+        if !self.has(Fault::SecretsInRows) {
+            self.inner.cover_rows(cover);
+        }
+    }
+    fn audit(&self) -> &dyn AuditLog {
+        self
+    }
+    fn blobs(&self) -> &dyn Blobs {
+        self
+    }
+    fn outputs(&self) -> &dyn Outputs {
+        self
+    }
+    fn checkpoints(&self) -> &dyn Checkpoints {
+        self
+    }
+    fn trust(&self) -> &dyn Trust {
+        self
+    }
+    fn approvals(&self) -> &dyn Approvals {
+        self
+    }
+    fn leases(&self) -> &dyn Leases {
+        self
+    }
+    fn memories(&self) -> &dyn Memories {
+        self
+    }
+    fn move_log(&self) -> StoreResult<()> {
+        self.inner.move_log()
+    }
+    fn require_room(&self, paths: usize) -> StoreResult<()> {
+        self.inner.require_room(paths)
+    }
+    fn close(&self) -> StoreResult<()> {
+        self.inner.close()
+    }
+}
+
+forwards! { AuditLog by audit; {
+    fn show(&self, call: &str) -> StoreResult<Vec<RecordedRow>> {
+        let mut rows = self.inner.audit().show(call)?;
+        if self.has(Fault::OutcomeFirst) {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+    fn list(&self, filter: &Filter) -> StoreResult<Vec<RecordedRow>> {
+        let mut rows = self.inner.audit().list(filter)?;
+        if self.has(Fault::RowsOfOneProcess) {
+            rows.retain(|row| row.sequence % 2 == 1);
+        }
+        Ok(rows)
+    }
+}
+    fn append(row: AuditRow, durability: Durability) -> Receipt;
+    fn export(target: &mut dyn Write) -> StoreResult<u64>;
+    fn verify(expect: Option<Hash>) -> StoreResult<Verification>;
+}
+
+forwards! { Approvals by approvals; {
+    fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> StoreResult<AnswerOutcome> {
+        Ok(match self.inner.approvals().answer(id, answer, now)? {
+            AnswerOutcome::Before(row)
+                if self.has(Fault::SecondAnswerCounts) && row.state == ApprovalState::Approved =>
+            {
+                AnswerOutcome::First(row)
+            }
+            outcome => outcome,
+        })
+    }
+    fn use_up(&self, id: &str, now: Timestamp) -> StoreResult<bool> {
+        Ok(self.inner.approvals().use_up(id, now)? || self.has(Fault::UsedTwice))
+    }
+}
+    fn ask(row: &ApprovalRow) -> StoreResult<ApprovalRow>;
+    fn earlier(workspace: &Path, plan: &str, request: &str, now: Timestamp) -> StoreResult<EarlierAnswer>;
+    fn set_answer_received(id: &str) -> StoreResult<()>;
+    fn hold(id: &str, changes: &str) -> StoreResult<ApprovalRow>;
+    fn settle_changes(changes: &str, applied: bool, by: &str, now: Timestamp) -> StoreResult<()>;
+    fn find(id: &str, now: Timestamp) -> StoreResult<Option<ApprovalRow>>;
+    fn list(open_only: bool, limit: u32, now: Timestamp) -> StoreResult<Vec<ApprovalRow>>;
+    fn allowed_once(workspace: &Path, shape: &str, since: Timestamp) -> StoreResult<u32>;
+}
+
+forwards! { Leases by leases; {
+    fn in_force(&self, session: &str, workspace: &Path, now: Timestamp) -> StoreResult<Vec<Lease>> {
+        let now = if self.has(Fault::ExpiredLease) { Timestamp::UNIX_EPOCH } else { now };
+        self.inner.leases().in_force(session, workspace, now)
+    }
+}
+    fn list(in_force_only: bool, now: Timestamp) -> StoreResult<Vec<Lease>>;
+    fn note_use(id: &str, now: Timestamp) -> StoreResult<bool>;
+    fn revoke(id: &str, now: Timestamp) -> StoreResult<bool>;
+}
+
+forwards! { Checkpoints by checkpoints; {
+    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> StoreResult<Vec<Checkpoint>> {
+        let checkpoints = self.inner.checkpoints();
+        let mut found = checkpoints.with_prefix(workspace, prefix, limit)?;
+        if self.has(Fault::PrefixOfAnyWorkspace) {
+            found.extend(checkpoints.with_prefix(Path::new("/other"), prefix, limit)?);
+        }
+        Ok(found)
+    }
+    fn first_since(&self, workspace: &Path, time: Timestamp) -> StoreResult<Option<Checkpoint>> {
+        let time = if self.has(Fault::TimeIgnored) { Timestamp::UNIX_EPOCH } else { time };
+        self.inner.checkpoints().first_since(workspace, time)
+    }
+}
+    fn add(
+        checkpoint: &Checkpoint,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
+        needed: &[Hash]
+    ) -> StoreResult<()>;
+    fn complete(id: &str) -> StoreResult<()>;
+    fn complete_as(
+        id: &str,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
+        paths: u64,
+        unsaved: &[PathBuf]
+    ) -> StoreResult<()>;
+    fn complete_folder(folder: &str) -> StoreResult<()>;
+    fn extend(id: &str, entry: &CheckpointEntry, needed: &[Hash], bytes: u64) -> StoreResult<()>;
+    fn retract(id: &str, entry: &CheckpointEntry) -> StoreResult<()>;
+    fn remove(id: &str) -> StoreResult<()>;
+    fn find(id: &str) -> StoreResult<Option<Checkpoint>>;
+    fn of_folder(folder: &str) -> StoreResult<Option<Checkpoint>>;
+    fn entries(id: &str) -> StoreResult<Vec<CheckpointEntry>>;
+    fn entries_marked(id: &str, before: &[u8]) -> StoreResult<Vec<CheckpointEntry>>;
+    fn list(workspace: &Path, limit: u32) -> StoreResult<Vec<Checkpoint>>;
+    fn since(workspace: &Path, first: &Checkpoint) -> StoreResult<Vec<Checkpoint>>;
+    fn first_since_call(workspace: &Path, call: &str) -> StoreResult<Option<Checkpoint>>;
+    fn unfinished() -> StoreResult<Vec<Checkpoint>>;
+    fn prune(retention: &CheckpointRetention, now: Timestamp) -> StoreResult<u64>;
+}
+
+forwards! { Outputs by outputs; {
+    fn find(&self, id: &str) -> StoreResult<Output> {
+        let output = self.inner.outputs().find(id)?;
+        Ok(if self.has(Fault::OutputWithoutSession) { Output { session: None, ..output } } else { output })
+    }
+}
+    fn keep(output: &Output) -> StoreResult<()>;
+    fn open(id: &str) -> StoreResult<(Output, File)>;
+    fn prune(retention: &Retention, now: Timestamp, goes_on: &dyn Fn() -> bool) -> StoreResult<PruneResult>;
+}
+
+impl Blobs for BrokenStore {
+    fn put(&self, content: &mut dyn Read) -> StoreResult<BlobRef> {
+        self.inner.blobs().put(content)
+    }
+    fn open(&self, blob: &BlobRef) -> StoreResult<File> {
+        self.inner.blobs().open(blob)
+    }
+    fn saver(&self) -> StoreResult<Box<dyn BlobWriter + '_>> {
+        self.inner.blobs().saver()
+    }
+    fn reader(&self) -> StoreResult<Box<dyn BlobReader + '_>> {
+        let reader = self.inner.blobs().reader()?;
+        Ok(if self.has(Fault::EmptyContent) { Box::new(EmptyContents(reader)) } else { reader })
+    }
+    fn check(&self, goes_on: &dyn Fn(u64) -> bool) -> StoreResult<Option<CheckResult>> {
+        self.inner.blobs().check(goes_on)
+    }
+}
+
+/// A reader whose contents are empty.
+struct EmptyContents<'a>(Box<dyn BlobReader + 'a>);
+
+impl BlobReader for EmptyContents<'_> {
+    fn open(&self, hash: &Hash) -> StoreResult<Box<dyn Read>> {
+        self.0.open(hash).map(|_| Box::new(std::io::empty()) as Box<dyn Read>)
+    }
+}
+
+forwards! { Memories by memories; {
+    fn read(&self, who: &MemoryCaller, key: &str) -> StoreResult<Option<Memory>> {
+        let found = self.inner.memories().read(who, key)?;
+        if found.is_some() || !self.has(Fault::MemoryOfAnother) {
+            return Ok(found);
+        }
+        self.inner.memories().read(&MemoryCaller { agent: "one".to_owned(), ..who.clone() }, key)
+    }
+    fn vectors(
+        &self,
+        who: &MemoryCaller,
+        model: &[u8; 32],
+        visit: &mut dyn FnMut(i64, &[u8])
+    ) -> StoreResult<()> {
+        self.inner.memories().vectors(who, model, visit)?;
+        if self.has(Fault::StaleVectors) {
+            visit(1, b"1");
+        }
+        Ok(())
+    }
+}
+    fn adopt(earlier: &str, agent: &str) -> StoreResult<()>;
+    fn create(who: &MemoryCaller, id: &str, text: (&str, &str), shared: bool) -> StoreResult<ChangeOutcome>;
+    fn update(who: &MemoryCaller, key: &str, content: &str, expected: Option<u64>) -> StoreResult<ChangeOutcome>;
+    fn delete(who: &MemoryCaller, key: &str, expected: Option<u64>) -> StoreResult<ChangeOutcome>;
+    fn list(who: &MemoryCaller, prefix: &str, page: (u64, u32)) -> StoreResult<(Vec<Memory>, bool)>;
+    fn history(who: &MemoryCaller, key: &str) -> StoreResult<Vec<MemoryVersion>>;
+    fn with_words(who: &MemoryCaller, terms: &[String], most: u32) -> StoreResult<WordMatches>;
+    fn numbered(who: &MemoryCaller, numbers: &[i64]) -> StoreResult<Vec<(i64, Memory)>>;
+    fn unembedded(who: &MemoryCaller, model: &[u8; 32], most: u32) -> StoreResult<(u64, Vec<Unembedded>)>;
+    fn keep_vectors(model: &[u8; 32], of: &[(&Unembedded, Vec<Vec<u8>>)]) -> StoreResult<()>;
+}
+
+forwards! { Trust by trust; {
+    fn distrust(&self, path: &Path) -> StoreResult<bool> {
+        if self.has(Fault::TrustStays) { Ok(true) } else { self.inner.trust().distrust(path) }
+    }
+}
+    fn trust(path: &Path, hash: &Hash, at: Timestamp) -> StoreResult<()>;
+    fn trusted_hash(path: &Path) -> StoreResult<Option<Hash>>;
+}
+
+impl Presence for BrokenStore {
+    fn watch(&self) -> StoreResult<Watch> {
+        self.inner.watch()
+    }
+    fn pay_attention(&self, workspace: Option<&Path>) -> StoreResult<WatcherMark> {
+        let workspace = workspace.filter(|_| !self.has(Fault::WatcherOfAnyWorkspace));
+        self.inner.pay_attention(workspace)
+    }
+    fn has_attention(&self, workspace: &Path) -> bool {
+        self.inner.has_attention(workspace)
+    }
+    fn wait_for(&self, question: &str, call: &str) -> StoreResult<WaitingMark> {
+        self.inner.wait_for(question, call)
+    }
+    fn waited_for(&self) -> HashSet<String> {
+        if self.has(Fault::NobodyWaits) { HashSet::new() } else { self.inner.waited_for() }
+    }
+}
+
+impl Chores for BrokenStore {
+    fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> StoreResult<bool> {
+        Ok(self.inner.is_due(chore, every, now)? || self.has(Fault::AlwaysDue))
+    }
+    fn begin(&self, chore: Chore, now: Timestamp) -> StoreResult<()> {
+        self.inner.begin(chore, now)
+    }
+}

@@ -1,0 +1,30 @@
+//! Attempts of a call that must fail, tried on the whole binary. Each test carries a control that
+//! shows that the attempt itself works.
+
+mod approvals;
+mod bubblewrap;
+mod cell;
+mod databases;
+mod degraded;
+mod denied_files;
+mod denied_programs;
+mod edges;
+mod fuzzed_requests;
+mod git_canaries;
+mod homes;
+mod hostile_lines;
+mod hosts;
+mod http_door;
+mod identity;
+mod isolation;
+mod limits;
+mod multiplexed;
+mod ordinary_user;
+mod own_files;
+mod placeholders;
+mod protected_files;
+mod reach;
+mod reading;
+mod secrets;
+mod sessions;
+mod toolchains;
