@@ -5,6 +5,7 @@ mod agent_clients;
 mod approval_prompts;
 mod approvals;
 mod arguments;
+mod attach;
 mod audit;
 mod bad_input;
 mod bad_patches;

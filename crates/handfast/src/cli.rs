@@ -11,6 +11,7 @@ use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
+use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::AuditCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_values::{Since, id, since, time};
@@ -115,6 +116,16 @@ pub(crate) enum Command {
     /// and stay the same. Ctrl-C or SIGTERM ends the server, after running calls had time to
     /// finish.
     Up(UpArgs),
+    /// Attaches an agent client: writes Handfast's entry into the client's configuration, and checks it.
+    ///
+    /// Keeps everything else in the configuration, shows the difference and saves a copy. The client
+    /// starts Handfast in the folder that it works in; with `--scope project`, in this workspace. With
+    /// --dry-run, only shows the difference.
+    ///
+    /// Exits with 1 if Handfast does not answer as the client will ask it.
+    Attach(AttachArgs),
+    /// Takes back what `attach` wrote into a client's configuration.
+    Detach(DetachArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
     Mcp,
     /// Answers CSP/1 requests on standard input. An empty line ends a request and an answer.

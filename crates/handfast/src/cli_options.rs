@@ -36,11 +36,27 @@ const CALLS: &[&str] = &[
     "permission",
 ];
 
+/// Options that `attach` passes on to the server.
+const ATTACHED: &[&str] = &[
+    "workspace",
+    "state",
+    "no_input",
+    "profile",
+    "label",
+    "mode",
+    "dialect",
+    "catalogue",
+    "read_only",
+    "dry_run",
+];
+
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 22] = [
+const COMMANDS: [(&str, &[&str]); 24] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
+    ("attach", ATTACHED),
+    ("detach", &["workspace", "state", "no_input", "dry_run"]),
     ("call", CALLS),
     ("check", CALLS),
     ("tools", TOOLS),

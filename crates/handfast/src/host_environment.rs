@@ -41,6 +41,8 @@ pub(crate) struct HostEnvironment {
     pub(crate) traces: Variables,
     /// Folders that variables of toolchains name, by variable.
     pub(crate) folders: BTreeMap<&'static str, PathBuf>,
+    /// Folders of agent clients' configurations, by the client's own variable.
+    pub(crate) client_folders: BTreeMap<&'static str, PathBuf>,
 }
 
 /// Variables that a command in the cell may see unchanged.
@@ -88,6 +90,10 @@ impl HostEnvironment {
                     let first = std::env::split_paths(&std::env::var_os(name)?).next()?;
                     Some((name, first.canonicalize().ok().filter(|_| first.is_absolute())?))
                 })
+                .collect(),
+            client_folders: ["CODEX_HOME", "CLAUDE_CONFIG_DIR"]
+                .into_iter()
+                .filter_map(|name| Some((name, directory_from(name)?)))
                 .collect(),
             home,
         }

@@ -13,6 +13,8 @@ mod cli;
 #[cfg(feature = "cli")]
 mod cli_approvals;
 #[cfg(feature = "cli")]
+mod cli_attach;
+#[cfg(feature = "cli")]
 mod cli_audit;
 #[cfg(feature = "cli")]
 mod cli_login;

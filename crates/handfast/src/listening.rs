@@ -67,6 +67,12 @@ pub(crate) fn in_the_way(state: &Path, address: SocketAddr) -> Option<Server> {
     })
 }
 
+/// Returns a server of this state folder that serves the workspace.
+pub(crate) fn serving(state: &Path, workspace: &Path) -> Option<Server> {
+    let entries = std::fs::read_dir(state.join(FOLDER)).ok()?;
+    entries.flatten().filter_map(|entry| running(&entry.path())).find(|server| server.workspace == workspace)
+}
+
 /// Reads a file whose process is still running. Removes a leftover file.
 fn running(path: &Path) -> Option<Server> {
     let file = File::open(path).ok()?;

@@ -20,6 +20,8 @@ enum Layer {
     Syntax,
     /// Waiting for the locks of other processes.
     Locks,
+    /// Edits of other programs' configuration.
+    Settings,
     /// Resolution of paths beneath open folders.
     Paths,
     /// A mechanism that works on the machine and knows no tool.
@@ -60,12 +62,12 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Memory, Outgoing,
-    Outward, Paths, Policy, Product, Search, Store, StoreApi, Syntax, Telling, TestKit, Tools, Vocabulary,
-    Xtask,
+    Outward, Paths, Policy, Product, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Tools,
+    Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 33] = [
+const LAYERS: [(&str, Layer); 34] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -74,6 +76,7 @@ const LAYERS: [(&str, Layer); 33] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("locks", Locks),
+    ("config-edit", Settings),
     ("beneath", Paths),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
@@ -147,7 +150,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Outward | Xtask => &[],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Outward | Xtask => &[],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
@@ -164,8 +167,8 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, StoreApi, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools,
-            Dialects, Door, Outward, Outgoing, Telling,
+            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling,
         ],
     }
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each, and the handling of their results.
 
 mod approvals;
+mod attach;
 mod audit;
 mod call;
 mod changes;
@@ -41,6 +42,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
         Command::Up(arguments) => up::run(global, &arguments),
+        Command::Attach(arguments) => attach::run(global, &arguments),
+        Command::Detach(arguments) => attach::detach(global, &arguments),
         Command::Mcp => mcp::run(global),
         Command::Csp => csp::run(global),
         Command::Call { call, yes } => call::run(global, &call, yes),
