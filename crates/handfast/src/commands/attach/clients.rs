@@ -148,6 +148,7 @@ pub(super) fn plan(name: ClientName, folders: &Folders, request: &Request<'_>) -
         ClientName::Gemini => {
             let path = if project { workspace.join(".gemini") } else { own }.join("settings.json");
             gemini(&mut plan, path, request, &GEMINI_TOOLS);
+            plan.note("Gemini CLI starts no server in a folder that it does not trust; it asks when it is started there");
         }
         ClientName::Qwen => {
             let path = if project { workspace.join(".qwen") } else { own }.join("settings.json");

@@ -12,7 +12,6 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::ValueEnum as _;
 use config_edit::{Edit, EditError, get};
 use door_http::Role;
-use engine::Redactor;
 use serde_json::{Value, json};
 use similar::TextDiff;
 use tool::Clock;
@@ -355,7 +354,8 @@ impl At {
         let text = String::from_utf8_lossy(&text);
         let about = text.lines().map(plain).find(|line| {
             let line = line.to_ascii_lowercase();
-            line.contains("status:") || line.contains(ENTRY) && line.contains("connected")
+            let says = ["connected", "disabled", "failed"].iter().any(|word| line.contains(word));
+            line.contains("status:") || line.contains(ENTRY) && says
         });
         match about {
             Some(found) => note(&format!("`{line}` says: {}", tool::visible(found.trim()))),
