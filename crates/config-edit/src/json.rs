@@ -61,7 +61,8 @@ fn texts_of(list: &CstArray) -> Vec<String> {
 fn made_map(root: &CstRootNode, path: &[Key]) -> Result<CstObject, EditError> {
     let mut map = root.object_value_or_create().ok_or_else(|| wrong_kind(&[], "a map"))?;
     for (depth, key) in path.iter().enumerate() {
-        let is_null = map.get(key.as_str()).and_then(|property| property.value()).is_some_and(is_null);
+        let is_null =
+            map.get(key.as_str()).and_then(|property| property.value()).is_some_and(|value| is_null(&value));
         map = if is_null {
             map.object_value_or_set(key.as_str())
         } else {
@@ -71,7 +72,7 @@ fn made_map(root: &CstRootNode, path: &[Key]) -> Result<CstObject, EditError> {
     Ok(map)
 }
 
-fn is_null(node: CstNode) -> bool {
+fn is_null(node: &CstNode) -> bool {
     node.to_serde_value().is_some_and(|value| value.is_null())
 }
 

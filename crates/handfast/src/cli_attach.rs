@@ -52,7 +52,7 @@ pub(crate) struct AttachArgs {
     /// Configuration that the entry goes into.
     #[arg(long, value_enum, default_value = "user")]
     pub(crate) scope: AttachScope,
-    /// Also switch off the client's own shell and file tools, so that every change goes through Handfast.
+    /// Switch off the client's own shell and file tools, too, so that every change goes through Handfast.
     #[arg(long)]
     pub(crate) only_handfast: bool,
     /// Write the entry even if the client is not installed.

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,6 +111,7 @@ impl Scene {
 
     fn overlay(&self) -> Overlay {
         let folder = tempfile::tempdir_in(self.folder.path().canonicalize().unwrap()).unwrap().keep();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
         for made in [&overlay.upper, &overlay.work] {
             fs::create_dir(made).unwrap();

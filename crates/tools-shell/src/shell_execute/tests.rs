@@ -21,7 +21,8 @@ pub(crate) fn workspace() -> Workspace {
     };
     let kept = |_: &str, id: &str, _: &Session| Ok(format!("{id}.output"));
     let sessions = Sessions::new(SessionLimits::default(), Arc::new(kept));
-    workspace.with_service(Arc::new(cell)).with_service(Arc::new(sessions.of("session-1")))
+    let workspace = workspace.with_service(Arc::new(cell)).with_service(Arc::new(CellHost::default()));
+    workspace.with_service(Arc::new(sessions.of("session-1")))
 }
 
 fn run(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {

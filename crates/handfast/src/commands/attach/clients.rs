@@ -132,7 +132,7 @@ pub(super) fn plan(name: ClientName, folders: &Folders, request: &Request<'_>) -
     let workspace = &folders.workspace;
     match name {
         ClientName::Claude => claude(&mut plan, folders, &own, request),
-        ClientName::Codex => codex(&mut plan, if project { workspace.join(".codex") } else { own }, request),
+        ClientName::Codex => codex(&mut plan, &if project { workspace.join(".codex") } else { own }, request),
         ClientName::Vscode => {
             let path = if project { workspace.join(".vscode/mcp.json") } else { own.join("User/mcp.json") };
             let entry = typed(&in_open_folder(request), "${env:HANDFAST_TOKEN}", project);
@@ -156,7 +156,7 @@ pub(super) fn plan(name: ClientName, folders: &Folders, request: &Request<'_>) -
         }
         ClientName::Opencode => opencode(&mut plan, if project { workspace } else { &own }, request),
         ClientName::Continue => continue_dev(&mut plan, folders, &own, request),
-        ClientName::Zed => zed(&mut plan, if project { workspace.join(".zed") } else { own }, request)?,
+        ClientName::Zed => zed(&mut plan, &if project { workspace.join(".zed") } else { own }, request)?,
         ClientName::Goose => {
             if project {
                 return Err("Goose has no configuration in a project; use `--scope user`".to_owned());
@@ -248,7 +248,7 @@ fn claude(plan: &mut Plan, folders: &Folders, own: &Path, request: &Request<'_>)
     }
 }
 
-fn codex(plan: &mut Plan, folder: PathBuf, request: &Request<'_>) {
+fn codex(plan: &mut Plan, folder: &Path, request: &Request<'_>) {
     let project = request.scope == AttachScope::Project;
     let mut entry = match request.way {
         Way::Stdio { program, arguments } => json!({"command": program, "args": arguments}),
@@ -395,7 +395,7 @@ fn continue_dev(plan: &mut Plan, folders: &Folders, own: &Path, request: &Reques
     }
 }
 
-fn zed(plan: &mut Plan, folder: PathBuf, request: &Request<'_>) -> Result<(), String> {
+fn zed(plan: &mut Plan, folder: &Path, request: &Request<'_>) -> Result<(), String> {
     let project = request.scope == AttachScope::Project;
     let entry = match request.way {
         Way::Stdio { program, arguments } => {

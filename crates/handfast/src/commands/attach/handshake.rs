@@ -34,7 +34,7 @@ pub(super) struct Handshake {
 /// Failure of a check.
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    /// Nothing listens at the address. The server may be started later.
+    /// No server listens at the address. The server may be started later.
     NobodyListens,
     /// The check failed, for the given reason.
     Failed(String),

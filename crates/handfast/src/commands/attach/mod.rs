@@ -20,7 +20,7 @@ use self::clients::{
     Client, ENTRY, FileEdits, Folders, Plan, Request, TOKEN_VARIABLE, Way, client, own_folder, plan,
 };
 use self::handshake::{HandshakeError, check};
-use self::record::{AttachedFile, Made, Record};
+use self::record::{AttachedFile, Record, RecordedChange};
 use self::settings_file::SettingsFile;
 use super::{Failure, print, print_json};
 use crate::cli::Global;
@@ -55,10 +55,10 @@ pub(super) fn run(global: &Global, arguments: &AttachArgs) -> Result<ExitCode, F
     let request = Request { scope: arguments.scope, way: &way, only_handfast: arguments.only_handfast };
     let plan = plan(name, &at.folders, &request).map_err(Failure::usage)?;
     let mut record = Record::read(&at.state);
-    let changes = at.changes(name, arguments.scope, &plan, &mut record)?;
+    let changes = changes_of(name, arguments.scope, &plan, &mut record)?;
     let is_same = changes.iter().all(Change::is_none);
     if !arguments.json {
-        print(&differences(&changes, &way)?)?;
+        print(&differences(&changes, &way))?;
     }
     if global.dry_run {
         note("nothing was written, because of --dry-run");
@@ -112,7 +112,7 @@ pub(super) fn detach(global: &Global, arguments: &DetachArgs) -> Result<ExitCode
             .map_err(|error| not_edited(&planned.path, &error))?;
         changes.push(Change { new: Some(new), settings, made: None });
     }
-    print(&differences(&changes, &way)?)?;
+    print(&differences(&changes, &way))?;
     if changes.iter().all(Change::is_none) {
         note(&format!("{} was not attached; nothing was changed", client.title));
         return Ok(ExitCode::SUCCESS);
@@ -150,7 +150,7 @@ fn not_edited(path: &Path, error: &EditError) -> Failure {
 }
 
 /// Returns the differences as text, with the token covered.
-fn differences(changes: &[Change], way: &Way) -> Result<String, Failure> {
+fn differences(changes: &[Change], way: &Way) -> String {
     let token = match way {
         Way::Http { token: Some(token), .. } => token.as_str(),
         _ => "",
@@ -162,7 +162,7 @@ fn differences(changes: &[Change], way: &Way) -> Result<String, Failure> {
         let difference = TextDiff::from_lines(change.settings.text(), new);
         text.push_str(&difference.unified_diff().header(&path, &path).to_string());
     }
-    Ok(if token.is_empty() { text } else { text.replace(token, "(token)") })
+    if token.is_empty() { text } else { text.replace(token, "(token)") }
 }
 
 /// The folders and the program of a run.
@@ -234,48 +234,6 @@ impl At {
         let address = serving(&self.state, &self.folders.workspace)
             .map_or_else(|| USUAL.to_owned(), |server| server.address.to_string());
         Ok(Way::Http { url: format!("http://{address}/mcp"), token: Some(self.token()?.text) })
-    }
-
-    /// Computes the new content of every file. An earlier attachment is taken back first.
-    fn changes(
-        &self,
-        name: ClientName,
-        scope: AttachScope,
-        plan: &Plan,
-        record: &mut Record,
-    ) -> Result<Vec<Change>, Failure> {
-        let one = |planned: &FileEdits, record: &mut Record| -> Result<Change, Failure> {
-            let FileEdits { path, format, edits } = planned;
-            let settings = SettingsFile::read(path).map_err(Failure::from)?;
-            let earlier = record.take(&name.word(), scope.as_str(), path);
-            let failed = |error: EditError| {
-                Failure::from(format!(
-                    "{} was not changed: {error}; correct it, or add the entry by hand: {}",
-                    path.display(),
-                    edits.first().map(by_hand).unwrap_or_default()
-                ))
-            };
-            let clean = match &earlier {
-                Some(earlier) => earlier.undo(settings.text()).map_err(failed)?,
-                None => settings.text().to_owned(),
-            };
-            let made = Made::by(*format, &clean, edits).map_err(failed)?;
-            let new = format.edit(&clean, edits).map_err(failed)?;
-            // Equal values need no other text.
-            let is_same = format.read(settings.text()).ok() == format.read(&new).ok();
-            let new = if is_same && settings.content.is_some() { settings.text().to_owned() } else { new };
-            let is_new = earlier.map_or(settings.content.is_none(), |earlier| earlier.is_new);
-            let made = AttachedFile {
-                client: name.word(),
-                scope: scope.as_str().to_owned(),
-                path: path.clone(),
-                format: *format,
-                is_new,
-                made,
-            };
-            Ok(Change { settings, new: Some(new), made: Some(made) })
-        };
-        plan.files.iter().map(|planned| one(planned, record)).collect()
     }
 
     fn write(&self, name: ClientName, changes: &[Change]) -> Result<(), Failure> {
@@ -363,6 +321,47 @@ impl At {
             None => warn(&format!("`{line}` failed; run it to see why")),
         }
     }
+}
+
+/// Computes the new content of every file. An earlier attachment is taken back first.
+fn changes_of(
+    name: ClientName,
+    scope: AttachScope,
+    plan: &Plan,
+    record: &mut Record,
+) -> Result<Vec<Change>, Failure> {
+    let one = |planned: &FileEdits, record: &mut Record| -> Result<Change, Failure> {
+        let FileEdits { path, format, edits } = planned;
+        let settings = SettingsFile::read(path).map_err(Failure::from)?;
+        let earlier = record.take(&name.word(), scope.as_str(), path);
+        let failed = |error: EditError| {
+            Failure::from(format!(
+                "{} was not changed: {error}; correct it, or add the entry by hand: {}",
+                path.display(),
+                edits.first().map(by_hand).unwrap_or_default()
+            ))
+        };
+        let clean = match &earlier {
+            Some(earlier) => earlier.undo(settings.text()).map_err(failed)?,
+            None => settings.text().to_owned(),
+        };
+        let made = RecordedChange::by(*format, &clean, edits).map_err(failed)?;
+        let new = format.edit(&clean, edits).map_err(failed)?;
+        // Equal values need no other text.
+        let is_same = format.read(settings.text()).ok() == format.read(&new).ok();
+        let new = if is_same && settings.content.is_some() { settings.text().to_owned() } else { new };
+        let is_new = earlier.map_or(settings.content.is_none(), |earlier| earlier.is_new);
+        let made = AttachedFile {
+            client: name.word(),
+            scope: scope.as_str().to_owned(),
+            path: path.clone(),
+            format: *format,
+            is_new,
+            made,
+        };
+        Ok(Change { settings, new: Some(new), made: Some(made) })
+    };
+    plan.files.iter().map(|planned| one(planned, record)).collect()
 }
 
 /// Removes the escape sequences of a terminal.

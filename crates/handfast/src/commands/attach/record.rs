@@ -15,7 +15,7 @@ const FILE: &str = "attached.json";
 
 /// A change that `attach` made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) enum Made {
+pub(super) enum RecordedChange {
     /// A value was set.
     Value {
         path: Vec<Key>,
@@ -36,7 +36,7 @@ pub(super) struct AttachedFile {
     pub(super) format: Format,
     /// True if `attach` created the file.
     pub(super) is_new: bool,
-    pub(super) made: Vec<Made>,
+    pub(super) made: Vec<RecordedChange>,
 }
 
 /// All changes that `attach` made, by file.
@@ -90,7 +90,7 @@ impl AttachedFile {
     }
 }
 
-impl Made {
+impl RecordedChange {
     /// Lists the changes that the edits make to the text.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ mod tests {
     use config_edit::{Edit, Format, Key};
     use serde_json::json;
 
-    use super::{AttachedFile, Made};
+    use super::{AttachedFile, RecordedChange};
 
     #[test]
     fn detach_takes_back_what_attach_made_and_leaves_what_the_user_changed() {
@@ -150,7 +150,7 @@ mod tests {
             Edit::Set { path: Key::fields(&["sandbox_mode"]), value: json!("read-only") },
             Edit::Set { path: Key::fields(&["features", "shell_tool"]), value: json!(false) },
         ];
-        let made = Made::by(Format::Toml, before, &edits).unwrap();
+        let made = RecordedChange::by(Format::Toml, before, &edits).unwrap();
         let file = AttachedFile {
             client: "codex".to_owned(),
             scope: "user".to_owned(),

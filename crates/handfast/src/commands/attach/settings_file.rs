@@ -28,7 +28,8 @@ impl SettingsFile {
     /// The reason, with the path, why the file cannot be read or is no text.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let target = real(path);
-        let content = read(&target).map_err(|reason| format!("cannot read {}: {reason}", path.display()))?;
+        let content =
+            content_of(&target).map_err(|reason| format!("cannot read {}: {reason}", path.display()))?;
         Ok(Self { path: path.to_owned(), target, content })
     }
 
@@ -70,7 +71,7 @@ impl SettingsFile {
             ErrorKind::PermissionDenied => "it belongs to another user".to_owned(),
             _ => error.to_string(),
         })?;
-        if read(&self.target)? != self.content {
+        if content_of(&self.target)? != self.content {
             return Err("another program changed it just now; close the client, and try again".to_owned());
         }
         draft.persist(&self.target).map_err(|error| error.error.to_string())?;
@@ -100,7 +101,7 @@ impl SettingsFile {
     }
 }
 
-fn read(path: &Path) -> Result<Option<String>, String> {
+fn content_of(path: &Path) -> Result<Option<String>, String> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|error| error.to_string())?,
