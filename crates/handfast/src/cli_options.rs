@@ -158,6 +158,7 @@ mod tests {
             "catalogue" => "full",
             "permission" => "read",
             "control" => "3",
+            "client" => "claude",
             _ => "0123456789ab",
         }
     }
