@@ -48,7 +48,7 @@ use crate::mcp_options::{NoInput, mcp_options};
 /// A custom tool is a type with a plan and a run:
 ///
 /// ```
-/// use handfast::tool::{Code, Context, Effect, Place, Plan, Spec, ToolError};
+/// use handfast::tool::{Code, Context, Effect, Place, Plan, Spec, Tool, ToolError};
 /// use handfast::{Roots, Runtime};
 /// use schemars::JsonSchema;
 /// use serde::{Deserialize, Serialize};
