@@ -22,9 +22,14 @@ const CLIENTS: [(&str, &str, Option<&str>); 10] = [
     ("goose", ".config/goose/config.yaml", None),
 ];
 
-/// Runs `attach` or `detach`. A client that is not installed here is attached all the same.
+/// Runs the program where no client is on the search path, whatever this machine has.
+fn run(fixture: &Fixture, words: &[&str]) -> Run {
+    fixture.run_with(&[("PATH", fixture.outside().to_str().unwrap())], words)
+}
+
+/// Attaches a client, although it is not installed.
 fn attach(fixture: &Fixture, words: &[&str]) -> Run {
-    fixture.run(&[&["attach"], words, &["--force"]].concat())
+    run(fixture, &[&["attach"], words, &["--force"]].concat())
 }
 
 fn read(path: &Path) -> String {
@@ -68,7 +73,7 @@ fn each_client_is_attached_checked_and_detached_without_a_trace() {
             assert!(done.stdout.contains("\n+"), "the difference is shown: {}", done.stdout);
             let entry = read(&base.join(file));
             assert!(entry.contains("handfast") && entry.contains("mcp"), "{entry}");
-            let listed = fixture.run(&["attach", "--json"]).json();
+            let listed = run(&fixture, &["attach", "--json"]).json();
             let row = listed.as_array().unwrap().iter().find(|row| row["client"] == client).unwrap();
             assert_eq!(row["attached"], json!([scope]), "{row}");
             let again = attach(&fixture, &[client, "--scope", scope]);
@@ -151,12 +156,12 @@ fn a_configuration_that_cannot_be_edited_is_left_alone_and_the_entry_is_shown() 
 #[test]
 fn a_client_that_is_not_there_is_attached_only_when_forced() {
     let fixture = Fixture::new();
-    let refused = fixture.run(&["attach", "codex"]);
+    let refused = run(&fixture, &["attach", "codex"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("Codex is not installed here"), "{}", refused.stderr);
     assert_eq!(all(&fixture.home()), []);
     std::fs::create_dir(fixture.home().join(".codex")).unwrap();
-    assert_eq!(fixture.run(&["attach", "codex"]).code, 0, "it was used here before");
+    assert_eq!(run(&fixture, &["attach", "codex"]).code, 0, "it was used here before");
     for client in ["vscode", "cursor"] {
         let refused = attach(&fixture, &[client, "--only-handfast"]);
         assert_eq!(refused.code, 2);
