@@ -1,7 +1,7 @@
 //! Conformance suite of stores: the promises of `store-api` that every implementation keeps.
 //!
 //! The suite uses two handles of one state, as two processes would, and sees nothing but the traits.
-//! What belongs to one implementation (files, formats, damage) is tested with it.
+//! Each implementation tests its own files, formats and damage.
 
 mod approvals;
 mod audit;

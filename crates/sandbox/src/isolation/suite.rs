@@ -1,6 +1,6 @@
 //! Tests of the same small promises of every backend that this machine offers, through the trait.
 //!
-//! As root, the suite runs a second time as an ordinary user, for whom other backends are on offer.
+//! The suite runs a second time as an ordinary user if it runs as root, because other backends exist there.
 
 #![expect(clippy::disallowed_methods, reason = "the suite starts itself as another user")]
 
