@@ -209,3 +209,45 @@ fn a_token_goes_into_the_users_own_file_and_into_no_project() {
     let refused = attach(&fixture, &["zed", "--http", "--scope", "project"]);
     assert!(refused.code == 2 && refused.stderr.contains("no place for one"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_record_that_cannot_be_read_is_an_error_and_nothing_is_written() {
+    let fixture = Fixture::new();
+    assert_eq!(attach(&fixture, &["claude"]).code, 0);
+    let record = fixture.state().join("attached.json");
+    let (home, whole) = (all(&fixture.home()), read(&record));
+    let refuses = |text: &str| {
+        for words in [&["attach", "codex", "--force"][..], &["detach", "claude"]] {
+            let refused = run(&fixture, words);
+            assert_eq!(refused.code, 1, "{text}: {words:?}: {}{}", refused.stdout, refused.stderr);
+            for part in ["attached.json", "nothing was changed", "move it away", "attach-copies"] {
+                assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+            }
+            assert_eq!(all(&fixture.home()), home, "{text}: {words:?}");
+        }
+    };
+    for text in ["", "{\"files\": [", "[]", "{\"files\": [{\"client\": \"claude\"}]}"] {
+        std::fs::write(&record, text).unwrap();
+        refuses(text);
+        assert_eq!(read(&record), text);
+    }
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    refuses("a folder");
+    std::fs::remove_dir(&record).unwrap();
+    std::fs::write(&record, whole).unwrap();
+    assert_eq!(run(&fixture, &["detach", "claude"]).code, 0);
+    assert_eq!(all(&fixture.home()), []);
+}
+
+#[test]
+fn the_clients_own_check_needs_no_other_program_on_the_search_path() {
+    let fixture = Fixture::new();
+    let client = fixture.outside().join("gemini");
+    std::fs::write(&client, "#!/bin/sh\necho \"handfast: $* - Connected\"\n").unwrap();
+    std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let done = run(&fixture, &["attach", "gemini"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let expected = "`gemini mcp list` says: handfast: mcp list - Connected";
+    assert!(done.stderr.contains(expected), "{}", done.stderr);
+}

@@ -1,13 +1,15 @@
 //! `handfast attach` and `handfast detach`: write and remove Handfast's entry in the configuration
 //! of an agent client, and check that the client reaches Handfast.
 
+mod bounded_run;
 mod clients;
 mod handshake;
 mod record;
 mod settings_file;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::ValueEnum as _;
 use config_edit::{Edit, EditError, get};
@@ -16,6 +18,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 use tool::Clock;
 
+use self::bounded_run::{BoundedRun, run_within};
 use self::clients::{
     Client, ENTRY, FileEdits, Folders, Plan, Request, TOKEN_VARIABLE, Way, client, own_folder, plan,
 };
@@ -34,6 +37,8 @@ use crate::tokens::token;
 
 /// Name of the folder with copies of configurations, within the state folder.
 const COPIES: &str = "attach-copies";
+/// Time for the client's own check. A client starts its other servers as well.
+const OWN_CHECK_TIMEOUT: Duration = Duration::from_mins(1);
 /// Address of `handfast up` if none is running for the workspace.
 const USUAL: &str = "127.0.0.1:7411";
 
@@ -54,7 +59,7 @@ pub(super) fn run(global: &Global, arguments: &AttachArgs) -> Result<ExitCode, F
     let way = at.way(global, arguments)?;
     let request = Request { scope: arguments.scope, way: &way, only_handfast: arguments.only_handfast };
     let plan = plan(name, &at.folders, &request).map_err(Failure::usage)?;
-    let mut record = Record::read(&at.state);
+    let mut record = Record::read(&at.state).map_err(Failure::from)?;
     let changes = changes_of(name, arguments.scope, &plan, &mut record)?;
     let is_same = changes.iter().all(Change::is_none);
     if !arguments.json {
@@ -87,7 +92,7 @@ pub(super) fn detach(global: &Global, arguments: &DetachArgs) -> Result<ExitCode
     let at = At::of(global)?;
     let (name, scope) = (arguments.client, arguments.scope);
     let client = client(name);
-    let mut record = Record::read(&at.state);
+    let mut record = Record::read(&at.state).map_err(Failure::from)?;
     let mut changes: Vec<Change> = Vec::new();
     for file in record.take_all(&name.word(), scope.as_str()) {
         let settings = SettingsFile::read(&file.path).map_err(Failure::from)?;
@@ -297,19 +302,16 @@ impl At {
     #[expect(clippy::disallowed_methods, reason = "the user's own command starts the user's own client")]
     fn own_check(&self, client: &Client, program: &Path, words: &[&str]) {
         let line = format!("{} {}", client.program, words.join(" "));
-        let ran = Command::new("timeout")
-            .arg("60")
-            .arg(program)
-            .args(words)
-            .current_dir(&self.folders.workspace)
-            .stdin(Stdio::null())
-            .output();
-        let output = match ran {
-            Ok(output) => output,
+        let mut check = Command::new(program);
+        check.args(words).current_dir(&self.folders.workspace);
+        let (text, has_succeeded) = match run_within(check, OWN_CHECK_TIMEOUT) {
+            Ok(BoundedRun::Ended { output, status }) => (output, status.success()),
+            Ok(BoundedRun::TimedOut) => {
+                let seconds = OWN_CHECK_TIMEOUT.as_secs();
+                return warn(&format!("`{line}` did not end within {seconds} s; run it to see why"));
+            }
             Err(error) => return warn(&format!("cannot run `{line}`: {error}")),
         };
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
         let about = text.lines().map(plain).find(|line| {
             let line = line.to_ascii_lowercase();
             let says = ["connected", "disabled", "failed"].iter().any(|word| line.contains(word));
@@ -317,7 +319,7 @@ impl At {
         });
         match about {
             Some(found) => note(&format!("`{line}` says: {}", tool::visible(found.trim()))),
-            None if output.status.success() => note(&format!("`{line}` knows the entry")),
+            None if has_succeeded => note(&format!("`{line}` knows the entry")),
             None => warn(&format!("`{line}` failed; run it to see why")),
         }
     }

@@ -1,12 +1,13 @@
 //! Record of what `attach` changed, so that `detach` takes back exactly that.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use config_edit::{Edit, EditError, Format, Key, get};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::COPIES;
 use super::clients::ENTRY;
 use crate::places::create_private;
 
@@ -46,10 +47,27 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads the record. A record that cannot be read counts as empty: `detach` then removes the entry alone.
-    pub(super) fn read(state: &Path) -> Self {
-        let bytes = std::fs::read(state.join(FILE)).unwrap_or_default();
-        serde_json::from_slice(&bytes).unwrap_or_default()
+    /// Reads the record. A missing record is empty.
+    ///
+    /// # Errors
+    /// The reason why an existing record cannot be read, and what to do. A later
+    /// [`write`](Self::write) would lose what the record says.
+    pub(super) fn read(state: &Path) -> Result<Self, String> {
+        let path = state.join(FILE);
+        let failed = |reason: String| {
+            let path = path.display();
+            format!(
+                "nothing was changed: cannot read {path}, the record of what `attach` changed: {reason}. Correct \
+                 the file, or move it away; without it, `detach` removes Handfast's entry alone, and earlier \
+                 contents are in {}",
+                state.join(COPIES).display()
+            )
+        };
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 
     /// Writes the record.
