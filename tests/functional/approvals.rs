@@ -273,6 +273,9 @@ fn a_yes_to_a_command_covers_the_file_that_its_question_named() {
             ("echo x > .envrc", ".envrc", "x\n"),
             ("cat plain | tee .mcp.json", ".mcp.json", "plain\n"),
             ("cp plain .vscode/tasks.json", ".vscode/tasks.json", "plain\n"),
+            ("ln -s plain .envrc", ".envrc", "plain\n"),
+            ("ln -s ../plain .vscode/tasks.json", ".vscode/tasks.json", "plain\n"),
+            ("ln plain .mcp.json", ".mcp.json", "plain\n"),
             ("cd sub && printf x >> .envrc", "sub/.envrc", "oldx"),
             ("mkdir -p .git/hooks && echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit", "x\n"),
             ("sh -c 'echo x > .envrc' && echo y > .mcp.json", ".mcp.json", "y\n"),
@@ -309,20 +312,29 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         (fixture, result)
     };
     // A second file that the line does not name, and a tree whose content no approval binds.
-    for (command, path) in
-        [("echo x > .envrc; sh gen.sh", ".mcp.json"), ("cp -r tree .vscode", ".vscode/tasks.json")]
-    {
+    for (command, path) in [
+        ("echo x > .envrc; sh gen.sh", ".mcp.json"),
+        ("cp -r tree .vscode", ".vscode/tasks.json"),
+        ("ln -s tree .vscode", ".vscode"),
+    ] {
         let (fixture, result) = approved(command, &|_| ());
         assert_eq!(result["error"]["code"], "EAPPROVAL", "{command}: {result:#}");
         assert!(result["error"]["message"].as_str().unwrap().contains("has run"), "{command}: {result:#}");
         assert!(!fixture.workspace().join(path).exists(), "{command}");
     }
-    // The file to copy changed after the approval.
-    let (fixture, result) = approved("cp plain .envrc", &|fixture| fixture.write("plain", "evil\n"));
-    assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
-    assert!(result["error"]["message"].as_str().unwrap().contains("plain has changed"), "{result:#}");
-    assert_eq!(result["error"]["retry"], "now", "made again it is asked about as it is now: {result:#}");
-    assert!(!fixture.workspace().join(".envrc").exists());
+    // The file to copy, or to link to, changed after the approval.
+    for command in [
+        "cp plain .envrc",
+        "ln -s plain .envrc",
+        "ln plain .envrc",
+        "mkdir -p .vscode && ln -s ../plain .vscode/tasks.json",
+    ] {
+        let (fixture, result) = approved(command, &|fixture| fixture.write("plain", "evil\n"));
+        assert_eq!(result["error"]["code"], "EPERMISSION", "{command}: {result:#}");
+        assert!(result["error"]["message"].as_str().unwrap().contains("plain has changed"), "{result:#}");
+        assert_eq!(result["error"]["retry"], "now", "made again it is asked about as it is now: {result:#}");
+        assert!(!fixture.workspace().join(".envrc").exists(), "{command}");
+    }
 }
 
 #[test]

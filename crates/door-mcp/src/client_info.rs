@@ -6,6 +6,10 @@ use rmcp::model::{ClientCapabilities, InitializeRequestParams, ProtocolVersion, 
 /// protocol defines none, and agents fail on unknown content blocks.
 const LINKS: &str = "handfast/resource_links";
 
+/// Beginnings of the names of clients that check arguments against the schema themselves (Gemini CLI
+/// 0.61, Qwen Code 0.24). They refuse a `null` that the schema does not declare, before it is sent.
+const CHECKING: [&str; 3] = ["gemini-cli", "qwen-cli", "qwen-code"];
+
 /// The client of one request.
 #[derive(Clone)]
 pub struct ClientInfo {
@@ -17,6 +21,9 @@ pub struct ClientInfo {
     pub(crate) version: Option<ProtocolVersion>,
     /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
+    /// True if schemas have to declare that optional fields take `null`. For other clients, the
+    /// declaration would only lengthen the list of tools.
+    pub(crate) needs_null: bool,
     /// Name of the answering user, for the audit log.
     pub(crate) by: String,
 }
@@ -30,6 +37,8 @@ impl ClientInfo {
             version.as_ref().is_some_and(|version| version.as_str() >= revision.as_str())
         };
         let client = meta.client_info().or_else(|| handshake.map(|said| said.client_info.clone()));
+        let checks = |name: &str| CHECKING.iter().any(|begin| name.starts_with(begin));
+        let needs_null = client.as_ref().is_some_and(|client| checks(&client.name));
         let by = client.map_or_else(
             || "the user of an unnamed client".to_owned(),
             |client| format!("the user of {} {}", client.name, client.version),
@@ -41,6 +50,7 @@ impl ClientInfo {
             structured: since(ProtocolVersion::V_2025_06_18),
             capabilities: capabilities.unwrap_or_default(),
             version,
+            needs_null,
             // The name goes into the audit log, and the client chose it.
             by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
         }
@@ -76,8 +86,15 @@ mod tests {
     fn links_are_followed_by_who_says_so() {
         let follows = |capabilities: serde_json::Value| {
             let capabilities = serde_json::from_value(capabilities).unwrap();
-            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
-                .follows_links()
+            ClientInfo {
+                modern: true,
+                structured: true,
+                version: None,
+                capabilities,
+                needs_null: false,
+                by: String::new(),
+            }
+            .follows_links()
         };
         assert!(!follows(json!({})));
         assert!(!follows(json!({"experimental": {"other": {}}, "extensions": {"other": {}}})));
@@ -89,8 +106,15 @@ mod tests {
     fn forms_are_shown_by_who_says_so_or_names_no_mode() {
         let shows = |capabilities: serde_json::Value| {
             let capabilities = serde_json::from_value(capabilities).unwrap();
-            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
-                .shows_forms()
+            ClientInfo {
+                modern: true,
+                structured: true,
+                version: None,
+                capabilities,
+                needs_null: false,
+                by: String::new(),
+            }
+            .shows_forms()
         };
         assert!(!shows(json!({})));
         assert!(shows(json!({"elicitation": {}})));

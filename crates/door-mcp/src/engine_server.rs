@@ -99,7 +99,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
 
     fn tools(&self, peer: &ClientInfo) -> Vec<Tool> {
         let Options { dialect, catalogue, .. } = *self.own.options;
-        list::list(self.own.calls.tools(), dialect, catalogue, peer.structured)
+        list::list(self.own.calls.tools(), dialect, catalogue, peer)
     }
 
     fn call<'a>(

@@ -7,17 +7,17 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use tool::{AnyTool, Presentation};
 
+use crate::client_info::ClientInfo;
+
 /// Lists the tools of a catalogue for a client.
-///
-/// `structured` is true if the client supports output schemas, which exist from revision 2025-06-18 on.
 pub(crate) fn list(
     tools: &[Arc<dyn AnyTool>],
     dialect: Dialect,
     catalogue: CatalogueKind,
-    structured: bool,
+    client: &ClientInfo,
 ) -> Vec<Tool> {
     let listed = tools.iter().filter(|tool| catalogue.lists(tool.as_ref()));
-    listed.map(|tool| line(tool.as_ref(), dialect, catalogue, structured)).collect()
+    listed.map(|tool| line(tool.as_ref(), dialect, catalogue, client)).collect()
 }
 
 /// Returns true if output schemas are listed, so that records are also sent as structured content.
@@ -29,7 +29,7 @@ pub(crate) fn promises_structure(catalogue: CatalogueKind) -> bool {
 
 /// Builds the entry of a tool. A client of the full catalogue searches in it without help, so its
 /// entries omit nothing.
-fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structured: bool) -> Tool {
+fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, client: &ClientInfo) -> Tool {
     let spec = tool.spec();
     let whole = catalogue == CatalogueKind::Full;
     let description =
@@ -39,13 +39,16 @@ fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structur
         .destructive(spec.class.destructive)
         .idempotent(spec.class.idempotent)
         .open_world(spec.class.open_world);
-    let schema = if whole { tool.input_schema().clone() } else { input(tool.input_schema()) };
+    let mut schema = if whole { tool.input_schema().clone() } else { input(tool.input_schema()) };
+    if client.needs_null {
+        declare_null(&mut schema);
+    }
     let mut listed =
         Tool::new(tool.name().to_owned(), description, object(&schema)).with_annotations(annotations);
     if whole {
         listed.title = Some(spec.title.to_owned());
     }
-    if structured && promises_structure(catalogue) && spec.presentation == Presentation::Record {
+    if client.structured && promises_structure(catalogue) && spec.presentation == Presentation::Record {
         let schema = dialect.answer_schema(tool.output_schema());
         listed.with_raw_output_schema(object(schema.as_ref().unwrap_or(tool.output_schema())))
     } else {
@@ -81,11 +84,81 @@ fn input(schema: &Value) -> Value {
     }
 }
 
+/// Declares in a schema that every optional field takes `null`, which counts as absent: by `nullable`
+/// of `OpenAPI` 3.0, and among the choices of an enumeration.
+// BOUNDED: by the schemas of the tools.
+fn declare_null(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    let required: Vec<String> = match schema.get("required") {
+        Some(Value::Array(required)) => {
+            required.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    };
+    if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+        for (name, field) in fields {
+            declare_null(field);
+            let Some(field) = field.as_object_mut().filter(|_| !required.contains(name)) else { continue };
+            // Without a type, a field takes `null` already.
+            if field.contains_key("type") {
+                field.insert("nullable".to_owned(), true.into());
+            }
+            if let Some(Value::Array(choices)) = field.get_mut("enum") {
+                choices.push(Value::Null);
+            }
+        }
+    }
+    if let Some(items) = schema.get_mut("items") {
+        declare_null(items);
+    }
+    for several in ["anyOf", "oneOf", "allOf"] {
+        if let Some(Value::Array(schemas)) = schema.get_mut(several) {
+            schemas.iter_mut().for_each(declare_null);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::input;
+    use super::{declare_null, input};
+
+    #[test]
+    fn optional_fields_take_null_at_every_depth_and_required_ones_do_not() {
+        let mut schema = json!({
+            "type": "object",
+            "required": ["path"],
+            "properties": {
+                "path": {"type": "string"},
+                "limit": {"type": "integer"},
+                "mode": {"type": "string", "enum": ["a", "b"]},
+                "edits": {"type": "array", "items": {
+                    "type": "object", "required": ["old"],
+                    "properties": {"old": {"type": "string"}, "all": {"type": "boolean"}},
+                }},
+                "data": {},
+            },
+        });
+        declare_null(&mut schema);
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "required": ["path"],
+                "properties": {
+                    "path": {"type": "string"},
+                    "limit": {"type": "integer", "nullable": true},
+                    "mode": {"type": "string", "enum": ["a", "b", null], "nullable": true},
+                    "edits": {"type": "array", "nullable": true, "items": {
+                        "type": "object", "required": ["old"],
+                        "properties": {"old": {"type": "string"}, "all": {"type": "boolean", "nullable": true}},
+                    }},
+                    "data": {},
+                },
+            })
+        );
+    }
 
     #[test]
     fn an_input_schema_leaves_out_what_goes_without_saying() {

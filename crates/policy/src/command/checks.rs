@@ -69,12 +69,13 @@ const OF_WORDS: [(&str, OfWord); 43] = [
 type OfAll = fn(&[Word], &mut CommandEffect) -> Result<(), &'static str>;
 
 /// Functions of all the words after the program.
-const OF_ALL: [(&str, OfAll); 7] = [
+const OF_ALL: [(&str, OfAll); 8] = [
     ("find", super::find::only_finds),
     ("test", only_tests),
     ("extended", only_compares),
     ("over", copies_over_no_program),
     ("moved", moves_over_no_program),
+    ("linked", links_over_no_program),
     ("mode", changes_a_harmless_mode),
     ("format", prints_formatted),
 ];
@@ -284,6 +285,36 @@ fn copies_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(
         found.operands.push(Operand::of(&Word::literal(&inside), Kind::Changed));
     }
     found.operands.push(Operand::of(target, Kind::Changed));
+    Ok(())
+}
+
+/// Checks `ln`: like `cp`, whose files stay the same. The target of a symbolic link is relative to the
+/// folder of the link, which is the link itself if that is a folder. The target of a hard link, or with
+/// `-r`, is relative to the directory of the command.
+fn links_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
+    let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
+    let Some((link, targets)) = names.split_last().filter(|(_, targets)| !targets.is_empty()) else {
+        return Err("it names no link");
+    };
+    copies_over_no_program(words, found)?;
+    let is_flag = |short: char, long: &str| {
+        words.iter().map(|word| word.text.as_str()).any(|word| {
+            word == long || word.starts_with('-') && !word.starts_with("--") && word.contains(short)
+        })
+    };
+    if !is_flag('s', "--symbolic") || is_flag('r', "--relative") {
+        return Ok(());
+    }
+    let link = link.text.trim_end_matches('/');
+    let folder = link.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    let is_relative = |word: &Word| !word.text.starts_with('/');
+    found.operands.retain(|operand| operand.kind != Kind::Content || operand.text.starts_with('/'));
+    for target in targets.iter().filter(|target| is_relative(target)) {
+        for folder in [folder, link] {
+            let path = Word::literal(format!("{folder}/{}", target.text));
+            found.operands.push(Operand::of(&path, Kind::Content));
+        }
+    }
     Ok(())
 }
 
