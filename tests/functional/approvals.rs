@@ -274,7 +274,6 @@ fn a_yes_to_a_command_covers_the_file_that_its_question_named() {
             ("cat plain | tee .mcp.json", ".mcp.json", "plain\n"),
             ("cp plain .vscode/tasks.json", ".vscode/tasks.json", "plain\n"),
             ("ln -s plain .envrc", ".envrc", "plain\n"),
-            ("ln -s ../plain .vscode/tasks.json", ".vscode/tasks.json", "plain\n"),
             ("ln plain .mcp.json", ".mcp.json", "plain\n"),
             ("cd sub && printf x >> .envrc", "sub/.envrc", "oldx"),
             ("mkdir -p .git/hooks && echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit", "x\n"),
@@ -316,6 +315,9 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         ("echo x > .envrc; sh gen.sh", ".mcp.json"),
         ("cp -r tree .vscode", ".vscode/tasks.json"),
         ("ln -s tree .vscode", ".vscode"),
+        // A folder that is a link would make the kernel find another file than the one that was bound.
+        ("cp tree/../plain .envrc", ".envrc"),
+        ("mkdir -p .vscode && ln -s ../plain .vscode/tasks.json", ".vscode/tasks.json"),
     ] {
         let (fixture, result) = approved(command, &|_| ());
         assert_eq!(result["error"]["code"], "EAPPROVAL", "{command}: {result:#}");
@@ -323,12 +325,7 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         assert!(!fixture.workspace().join(path).exists(), "{command}");
     }
     // The file to copy, or to link to, changed after the approval.
-    for command in [
-        "cp plain .envrc",
-        "ln -s plain .envrc",
-        "ln plain .envrc",
-        "mkdir -p .vscode && ln -s ../plain .vscode/tasks.json",
-    ] {
+    for command in ["cp plain .envrc", "ln -s plain .envrc", "ln plain .envrc"] {
         let (fixture, result) = approved(command, &|fixture| fixture.write("plain", "evil\n"));
         assert_eq!(result["error"]["code"], "EPERMISSION", "{command}: {result:#}");
         assert!(result["error"]["message"].as_str().unwrap().contains("plain has changed"), "{result:#}");

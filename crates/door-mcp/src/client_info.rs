@@ -82,20 +82,21 @@ mod tests {
 
     use super::*;
 
+    /// Returns a client with these capabilities.
+    fn client(capabilities: serde_json::Value) -> ClientInfo {
+        ClientInfo {
+            modern: true,
+            structured: true,
+            version: None,
+            capabilities: serde_json::from_value(capabilities).unwrap(),
+            needs_null: false,
+            by: String::new(),
+        }
+    }
+
     #[test]
     fn links_are_followed_by_who_says_so() {
-        let follows = |capabilities: serde_json::Value| {
-            let capabilities = serde_json::from_value(capabilities).unwrap();
-            ClientInfo {
-                modern: true,
-                structured: true,
-                version: None,
-                capabilities,
-                needs_null: false,
-                by: String::new(),
-            }
-            .follows_links()
-        };
+        let follows = |capabilities| client(capabilities).follows_links();
         assert!(!follows(json!({})));
         assert!(!follows(json!({"experimental": {"other": {}}, "extensions": {"other": {}}})));
         assert!(follows(json!({"experimental": {"handfast/resource_links": {}}})));
@@ -104,18 +105,7 @@ mod tests {
 
     #[test]
     fn forms_are_shown_by_who_says_so_or_names_no_mode() {
-        let shows = |capabilities: serde_json::Value| {
-            let capabilities = serde_json::from_value(capabilities).unwrap();
-            ClientInfo {
-                modern: true,
-                structured: true,
-                version: None,
-                capabilities,
-                needs_null: false,
-                by: String::new(),
-            }
-            .shows_forms()
-        };
+        let shows = |capabilities| client(capabilities).shows_forms();
         assert!(!shows(json!({})));
         assert!(shows(json!({"elicitation": {}})));
         assert!(shows(json!({"elicitation": {"form": {}}})));

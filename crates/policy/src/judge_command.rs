@@ -437,10 +437,17 @@ fn note_sources(
         }
         None => possible_paths(words).take(MAX_SOURCES).collect(),
     };
-    named.unbound |= texts.len() >= MAX_SOURCES;
+    named.unbound |= texts.len() >= MAX_SOURCES || texts.iter().any(|text| leads_back(text));
     for text in texts.iter().take(MAX_SOURCES) {
         named.sources.extend(directories.paths.iter().map(|directory| resolve(directory, text).path));
     }
+}
+
+/// Returns true if the path has `..` after a name. If that name is a link, the kernel finds another
+/// file than the one that the spelling names.
+fn leads_back(path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !["", "."].contains(part));
+    parts.any(|part| part != "..") && parts.any(|part| part == "..")
 }
 
 /// Maximum number of recorded files. Beyond it, not everything that may be written is named.
