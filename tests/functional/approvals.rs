@@ -317,6 +317,8 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         ("ln -s tree .vscode", ".vscode"),
         // A folder that is a link would make the kernel find another file than the one that was bound.
         ("cp tree/../plain .envrc", ".envrc"),
+        ("head -n 1 < tree/../plain > .envrc", ".envrc"),
+        ("cd tree && cp ../plain ../.envrc", ".envrc"),
         ("mkdir -p .vscode && ln -s ../plain .vscode/tasks.json", ".vscode/tasks.json"),
     ] {
         let (fixture, result) = approved(command, &|_| ());

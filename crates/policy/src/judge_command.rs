@@ -54,6 +54,8 @@ pub(crate) struct Directories {
     pub(crate) paths: Vec<PathBuf>,
     /// True if a name was entered, so that `..` may not lead back.
     pub(crate) through_a_name: bool,
+    /// True if a folder was entered that may be a link.
+    entered: bool,
 }
 
 /// Maximum number of possible directories that are followed.
@@ -106,7 +108,8 @@ impl Policy {
         }
         if let Some(line) = &reached.line {
             let mut stages = Stages { directory: directory.to_owned(), ..Stages::default() };
-            let directories = Directories { paths: vec![directory.to_owned()], through_a_name: false };
+            let paths = vec![directory.to_owned()];
+            let directories = Directories { paths, through_a_name: false, entered: false };
             self.walk(&line.steps, directories, &mut stages, &mut judgement);
             match stages.not_allowed {
                 None => judgement.allowed = stages.allowed,
@@ -437,17 +440,10 @@ fn note_sources(
         }
         None => possible_paths(words).take(MAX_SOURCES).collect(),
     };
-    named.unbound |= texts.len() >= MAX_SOURCES || texts.iter().any(|text| leads_back(text));
+    named.unbound |= texts.len() >= MAX_SOURCES;
     for text in texts.iter().take(MAX_SOURCES) {
-        named.sources.extend(directories.paths.iter().map(|directory| resolve(directory, text).path));
+        directories.note_source(text, named);
     }
-}
-
-/// Returns true if the path has `..` after a name. If that name is a link, the kernel finds another
-/// file than the one that the spelling names.
-fn leads_back(path: &str) -> bool {
-    let mut parts = path.split('/').filter(|part| !["", "."].contains(part));
-    parts.any(|part| part != "..") && parts.any(|part| part == "..")
 }
 
 /// Maximum number of recorded files. Beyond it, not everything that may be written is named.
@@ -476,12 +472,25 @@ impl Directories {
         Self {
             paths: self.paths.iter().map(|path| resolve(path, text).path).collect(),
             through_a_name: self.through_a_name || (named && !text.starts_with('/')),
+            entered: self.entered || named,
+        }
+    }
+
+    /// Records a file whose content a command may write elsewhere. If `..` leads back out of a folder
+    /// that may be a link, the kernel finds another file than the spelling, and nothing binds that one.
+    pub(crate) fn note_source(&self, text: &str, named: &mut NamedWrites) {
+        let leads_back = self.entered && !text.starts_with('/') && text.split('/').any(|part| part == "..");
+        for directory in &self.paths {
+            let resolved = resolve(directory, text);
+            named.unbound |= leads_back || resolved.through_a_name;
+            named.sources.push(resolved.path);
         }
     }
 
     /// Returns these directories and the others.
     fn or(mut self, others: Self, stages: &mut Stages) -> Self {
         self.through_a_name |= others.through_a_name;
+        self.entered |= others.entered;
         for path in others.paths {
             if !self.paths.contains(&path) {
                 self.paths.push(path);

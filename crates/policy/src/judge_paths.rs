@@ -96,11 +96,13 @@ impl Policy {
         judgement: &mut Judgement,
     ) {
         for redirect in redirects {
+            if let Redirect::Read(source) = redirect {
+                directories.note_source(&source.text, &mut judgement.named);
+            }
             for directory in &directories.paths {
                 match redirect {
                     Redirect::Write(target) => self.judge_write(&target.text, directory, stages, judgement),
                     Redirect::Read(source) => {
-                        judgement.named.sources.push(resolve(directory, &source.text).path);
                         let operand = Operand {
                             text: source.text.clone(),
                             glob: false,
