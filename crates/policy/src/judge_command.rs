@@ -55,7 +55,7 @@ pub(crate) struct Directories {
     /// True if a name was entered, so that `..` may not lead back.
     pub(crate) through_a_name: bool,
     /// True if a folder was entered that may be a link.
-    entered: bool,
+    pub(crate) entered: bool,
 }
 
 /// Maximum number of possible directories that are followed.
@@ -473,17 +473,6 @@ impl Directories {
             paths: self.paths.iter().map(|path| resolve(path, text).path).collect(),
             through_a_name: self.through_a_name || (named && !text.starts_with('/')),
             entered: self.entered || named,
-        }
-    }
-
-    /// Records a file whose content a command may write elsewhere. If `..` leads back out of a folder
-    /// that may be a link, the kernel finds another file than the spelling, and nothing binds that one.
-    pub(crate) fn note_source(&self, text: &str, named: &mut NamedWrites) {
-        let leads_back = self.entered && !text.starts_with('/') && text.split('/').any(|part| part == "..");
-        for directory in &self.paths {
-            let resolved = resolve(directory, text);
-            named.unbound |= leads_back || resolved.through_a_name;
-            named.sources.push(resolved.path);
         }
     }
 

@@ -13,6 +13,19 @@ use crate::spell::resolve;
 use crate::suggest::MissingEntry;
 use crate::{NamedWrites, PathVerdict, Policy, Rule};
 
+impl Directories {
+    /// Records a file whose content a command may write elsewhere. If `..` leads back out of a folder
+    /// that may be a link, the kernel finds another file than the spelling, and nothing binds that one.
+    pub(crate) fn note_source(&self, text: &str, named: &mut NamedWrites) {
+        let leads_back = self.entered && !text.starts_with('/') && text.split('/').any(|part| part == "..");
+        for directory in &self.paths {
+            let resolved = resolve(directory, text);
+            named.unbound |= leads_back || resolved.through_a_name;
+            named.sources.push(resolved.path);
+        }
+    }
+}
+
 impl Policy {
     /// Judges the paths of a known form. A doubt about a path that it reads counts even if the
     /// command is listed.
