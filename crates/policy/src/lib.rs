@@ -46,6 +46,7 @@ pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
 pub use host::AddressVerdict;
+pub use outgoing::ConnectionVerdict;
 pub use judge_command::READ_ONLY_COMMANDS;
 pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
@@ -55,7 +56,7 @@ pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Mode, ProfileSource,
-    Profiles, Undoable,
+    Profiles, Undoable, UnlistedHosts,
 };
 pub use programs::{ProgramFile, Programs, project_folders};
 pub use rule::{FilePlace, Origin, Rule};

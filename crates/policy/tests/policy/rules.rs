@@ -456,7 +456,7 @@ fn an_address_counts_as_named_where_a_list_names_it_and_not_a_wildcard() {
         ("localhost", "10.0.0.3", 80, Unnamed),
         ("a.example", "127.0.0.1", 80, Unnamed),
     ] {
-        let found = policy.address_verdict(host, address.parse().unwrap(), port);
+        let found = policy.address_verdict(host, address.parse().unwrap(), port, false);
         assert_eq!(found, expected, "{host} {address} {port}");
     }
 }
