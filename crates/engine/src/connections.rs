@@ -15,9 +15,12 @@ use tool::{Timer, ToolError};
 
 use crate::approvals::{ApprovalOutcome, ConnectionAsker, HostConnection, MAX_LISTED};
 
-/// Time for which further connections are collected before a question. Programs that need several
+/// Time without a further connection after which a question is asked. Programs that need several
 /// hosts usually connect to all of them within a few milliseconds.
-const COLLECTED_FOR: Duration = Duration::from_millis(100);
+const QUIET_FOR: Duration = Duration::from_millis(100);
+
+/// Maximum number of such times before a question.
+const MAX_WAITS: usize = 10;
 
 /// Number of questions of a call that list their hosts. The next one is about every host.
 const MAX_QUESTIONS: usize = 3;
@@ -151,7 +154,7 @@ impl CallConnections {
         self.take_earlier().await?;
         let can_ask = self.state.lock().unanswered.is_none() && self.asker.can_ask().await;
         if can_ask {
-            tokio::time::sleep(COLLECTED_FOR).await;
+            self.collect().await;
         }
         let held: Vec<HostConnection> = self.state.lock().held.iter().cloned().collect();
         let mut open = BTreeSet::new();
@@ -163,6 +166,18 @@ impl CallConnections {
             }
         }
         if open.is_empty() { Ok(()) } else if can_ask { self.ask(open).await } else { self.refuse(open).await }
+    }
+
+    /// Waits until no further connection arrives.
+    async fn collect(&self) {
+        let mut held = 0;
+        for _ in 0..MAX_WAITS {
+            tokio::time::sleep(QUIET_FOR).await;
+            let now = self.state.lock().held.len();
+            if std::mem::replace(&mut held, now) == now {
+                break;
+            }
+        }
     }
 
     /// Takes the answers that a human gave after an equal call had ended.
@@ -194,7 +209,7 @@ impl CallConnections {
             ApprovalOutcome::Denied { by, message } => Err(denied(&by, message.as_deref())),
             ApprovalOutcome::Open { id, .. } => {
                 for connection in &asked {
-                    self.set([connection.clone()], &Err(needs_approval(connection, &id)));
+                    self.set([connection.clone()], &Err(self.asker.needs_approval(connection, &id)));
                 }
                 let mut state = self.state.lock();
                 state.refused.extend(open.iter().cloned());
@@ -222,7 +237,7 @@ impl CallConnections {
             self.state.lock().refused.extend(open.iter().cloned());
         }
         for connection in open {
-            let reason = needs_approval(&connection, &id);
+            let reason = self.asker.needs_approval(&connection, &id);
             self.set([connection], &Err(reason));
         }
         Ok(())
@@ -251,6 +266,7 @@ impl CallConnections {
         let all: Vec<HostConnection> = refused.iter().cloned().collect();
         let stored = match unanswered.filter(|(_, asked)| *asked == refused) {
             Some((id, _)) => Ok(id),
+            // The id was told to the programs already.
             None => self.asker.leave(self.asker.id_of_refused(), &all, all.len() > MAX_LISTED).await,
         };
         let note = match stored {
@@ -290,14 +306,6 @@ impl CallConnections {
             }
         }
     }
-}
-
-fn needs_approval(connection: &HostConnection, id: &str) -> String {
-    format!(
-        "{} is not listed in `allowed_hosts`, and nobody could be asked; after the user runs \
-         `handfast approvals approve {id}`, run the same command again",
-        connection.place()
-    )
 }
 
 fn denied(by: &str, message: Option<&str>) -> String {

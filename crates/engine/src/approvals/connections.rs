@@ -79,6 +79,16 @@ impl ConnectionAsker {
         format!("a{}n", self.id)
     }
 
+    /// Returns the message for a program whose connection was refused, because nobody has answered.
+    pub(crate) fn needs_approval(&self, connection: &HostConnection, id: &str) -> String {
+        let approve = self.program.command("approvals approve");
+        format!(
+            "{} is not listed in `allowed_hosts`, and nobody has allowed it; after the user runs \
+             `{approve} {id}`, run the same command again",
+            connection.place()
+        )
+    }
+
     /// Returns true if somebody can be asked now.
     pub(crate) async fn can_ask(&self) -> bool {
         if self.asker.can_ask() {
