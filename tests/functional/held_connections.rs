@@ -81,7 +81,8 @@ fn with_nobody_to_ask_it_is_refused_at_once_and_the_same_call_passes_once_after_
     let again = call(&fixture, &arguments);
     assert_ne!(id_of(&again), id, "once was once");
     let pass = |port: u16| ("pass".to_owned(), format!("{ADDRESS}:{port}"));
-    let passed: Vec<_> = connections(&fixture).into_iter().filter(|(decision, _)| decision == "pass").collect();
+    let passed: Vec<_> =
+        connections(&fixture).into_iter().filter(|(decision, _)| decision == "pass").collect();
     assert_eq!(passed, [pass(one), pass(two)]);
     works(&fixture, &["audit", "verify"]);
 }
@@ -180,7 +181,11 @@ fn once(_approval: &Approval) -> Answer {
     Answer::Once { by: "ann".to_owned() }
 }
 
-fn library(fixture: &Fixture, takes: Duration, answer: fn(&Approval) -> Answer) -> (Library, Arc<AtomicUsize>) {
+fn library(
+    fixture: &Fixture,
+    takes: Duration,
+    answer: fn(&Approval) -> Answer,
+) -> (Library, Arc<AtomicUsize>) {
     let questions = Arc::new(AtomicUsize::new(0));
     let builder = Runtime::builder().workspace(fixture.workspace()).state(fixture.state());
     let asker = Slow { takes, questions: questions.clone(), answer };
@@ -279,7 +284,10 @@ fn listed_hosts_and_folders_leave_the_quiet_default_in_force() {
     fixture.write("write.py", &script);
     let outside = call(&fixture, &json!({"command": "python3 write.py"}));
     assert_ne!(outside["data"]["exit_code"], 0, "{outside:#}");
-    assert!(outside["meta"]["warnings"].to_string().contains("was read-only for this command"), "{outside:#}");
+    assert!(
+        outside["meta"]["warnings"].to_string().contains("was read-only for this command"),
+        "{outside:#}"
+    );
     assert!(!beside.join("x").exists());
 }
 

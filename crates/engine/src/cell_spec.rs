@@ -91,10 +91,7 @@ impl Engine {
                     vault: self.vault.clone(),
                     folder: self.cell.certificates.clone(),
                 };
-                return self
-                    .networks
-                    .settle_with_way_out(owner, (cell, host), &around, connections)
-                    .err();
+                return self.networks.settle_with_way_out(owner, (cell, host), &around, connections).err();
             }
             (Rules::These(_), None) | (Rules::NoHosts | Rules::TooMany, _) => {}
         }
@@ -194,7 +191,9 @@ impl Engine {
     /// must be on the disk first.
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
         // A connection to a host on no list is recorded on the disk before it is made.
-        let reaches_hosts = lane == Lane::Command && self.policy.allows_hosts() && matches!(self.network(call).rules, Rules::These(_));
+        let reaches_hosts = lane == Lane::Command
+            && self.policy.allows_hosts()
+            && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
     }
 }

@@ -138,8 +138,7 @@ impl CallConnections {
             let reason = format!("{} cannot be asked about: {}", connection.place(), error.message);
             self.set([connection.clone()], &Err(reason));
         }
-        self.known(connection)
-            .unwrap_or_else(|| Err(format!("{} was not decided on", connection.place())))
+        self.known(connection).unwrap_or_else(|| Err(format!("{} was not decided on", connection.place())))
     }
 
     fn set(&self, connections: impl IntoIterator<Item = HostConnection>, decided: &Decided) {
@@ -165,7 +164,13 @@ impl CallConnections {
                 None => drop(open.insert(connection)),
             }
         }
-        if open.is_empty() { Ok(()) } else if can_ask { self.ask(open).await } else { self.refuse(open).await }
+        if open.is_empty() {
+            Ok(())
+        } else if can_ask {
+            self.ask(open).await
+        } else {
+            self.refuse(open).await
+        }
     }
 
     /// Waits until no further connection arrives.
@@ -232,7 +237,8 @@ impl CallConnections {
         if *self.ended.borrow() {
             // A background command: its call has ended, and cannot report these connections.
             let all: Vec<HostConnection> = open.iter().cloned().collect();
-            id = self.asker.leave(format!("{id}{}", self.next_number()), &all, all.len() > MAX_LISTED).await?;
+            id =
+                self.asker.leave(format!("{id}{}", self.next_number()), &all, all.len() > MAX_LISTED).await?;
         } else {
             self.state.lock().refused.extend(open.iter().cloned());
         }

@@ -87,8 +87,8 @@ use tool::{
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection, NoAsker,
-    Offer, PatternKind, Scope, StoredQuestion,
+    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection,
+    NoAsker, Offer, PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
 pub use budget::{Allowance, Budget};

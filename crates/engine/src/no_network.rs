@@ -32,9 +32,7 @@ impl Engine {
     pub(crate) fn deadline(&self, call: &Call) -> BoxFuture<'static, ()> {
         let (timer, timeout) = (self.timer.clone(), call.timeout);
         match call.connections.clone() {
-            Some(connections) => {
-                Box::pin(async move { connections.deadline(timer.as_ref(), timeout).await })
-            }
+            Some(connections) => Box::pin(async move { connections.deadline(timer.as_ref(), timeout).await }),
             None => Box::pin(async move { timer.sleep(timeout).await }),
         }
     }

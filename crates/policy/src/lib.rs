@@ -46,12 +46,12 @@ pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
 pub use host::AddressVerdict;
-pub use outgoing::ConnectionVerdict;
 pub use judge_command::READ_ONLY_COMMANDS;
 pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
+pub use outgoing::ConnectionVerdict;
 pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{

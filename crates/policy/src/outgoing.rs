@@ -37,7 +37,9 @@ impl Policy {
 
     fn may_ask_about(&self, host: &str, port: Option<u16>) -> bool {
         let is_open = |policy: &Policy| policy.judge_host(String::new(), host, port).denied.is_none();
-        self.asks_about_hosts() && is_open(self) && self.bounding().all(|policy| policy.may_ask_about(host, port))
+        self.asks_about_hosts()
+            && is_open(self)
+            && self.bounding().all(|policy| policy.may_ask_about(host, port))
     }
 
     /// Returns true if the name gets an address in the cells: the host may be reached at some port,
@@ -96,13 +98,7 @@ impl Policy {
         })
     }
 
-    fn own_address_verdict(
-        &self,
-        host: &str,
-        address: IpAddr,
-        port: u16,
-        approved: bool,
-    ) -> AddressVerdict {
+    fn own_address_verdict(&self, host: &str, address: IpAddr, port: u16, approved: bool) -> AddressVerdict {
         let address = address.to_canonical();
         let shown = address.to_string();
         if self.denied_hosts.find(&shown, Some(port)).is_some() {
@@ -115,7 +111,8 @@ impl Policy {
             let rule = self.allowed_hosts.find(host, Some(port));
             rule.is_some_and(|rule| !rule.entry.starts_with("*:") && rule.entry != "*")
         };
-        let by_a_list = self.allowed_hosts.naming(&shown, port).is_some() || here.as_ref().is_some_and(listed);
+        let by_a_list =
+            self.allowed_hosts.naming(&shown, port).is_some() || here.as_ref().is_some_and(listed);
         if by_a_list || approved && (is_itself || here.is_some()) {
             AddressVerdict::Named
         } else {
@@ -305,7 +302,10 @@ mod tests {
             "allowed_hosts": ["10.1.2.3"], "deny_hosts": ["10.1.2.3", "93.184.216.34"],
         }));
         for denied in ["10.1.2.3", "::ffff:93.184.216.34"] {
-            assert_eq!(denying.address_verdict("a.example", address(denied), 1, true), AddressVerdict::Denied);
+            assert_eq!(
+                denying.address_verdict("a.example", address(denied), 1, true),
+                AddressVerdict::Denied
+            );
         }
     }
 }

@@ -79,7 +79,11 @@ fn program_in(first: i32, connection: &CellConnection) -> Option<PathBuf> {
     let networks: Vec<i32> = {
         let mut seen = HashSet::new();
         let network = |pid: &i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-        processes.iter().copied().filter(|pid| network(pid).is_some_and(|network| seen.insert(network))).collect()
+        processes
+            .iter()
+            .copied()
+            .filter(|pid| network(pid).is_some_and(|network| seen.insert(network)))
+            .collect()
     };
     let socket = networks.into_iter().find_map(|pid| {
         ["tcp", "tcp6"].into_iter().find_map(|table| {
@@ -150,10 +154,8 @@ mod tests {
         for at in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(at) else { continue };
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let connection = CellConnection {
-                client: stream.local_addr().unwrap(),
-                server: stream.peer_addr().unwrap(),
-            };
+            let connection =
+                CellConnection { client: stream.local_addr().unwrap(), server: stream.peer_addr().unwrap() };
             let own = i32::try_from(std::process::id()).unwrap();
             assert_eq!(program_in(own, &connection), std::env::current_exe().ok());
             let nobodys = CellConnection { server: "192.0.2.1:443".parse().unwrap(), ..connection };

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use base64::Engine as _;
 use egress::{
-    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Peer, Position, Secret, ServedNetwork, Trust, Verdict,
+    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Peer, Position, Secret, ServedNetwork, Trust,
+    Verdict,
 };
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};

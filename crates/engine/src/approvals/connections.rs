@@ -8,10 +8,10 @@ use tool::{CallId, Clock, Effect, Level, Place, SessionId, Stop, ToolError};
 
 use super::flow::{ApprovalFlow, ApprovalOutcome, AskingCall, Periods, ReadyQuestion};
 use super::host_connection::{HostConnection, of_pattern, to_pattern};
+use super::leases;
 use super::question::{Approval, Asker, Offer, Scope};
 use super::signals::AnswerSignals;
 use super::stored::stored;
-use super::leases;
 use crate::call::Call;
 use crate::digest::digest;
 use crate::{Door, Engine, Program, Redactor, reach};

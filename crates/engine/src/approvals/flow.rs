@@ -432,7 +432,12 @@ impl ApprovalFlow<'_> {
     }
 
     /// Writes an audit row about an approval.
-    pub(super) async fn note(&self, what: &str, id: &str, answer: Option<&ApprovalAnswer>) -> Result<(), ToolError> {
+    pub(super) async fn note(
+        &self,
+        what: &str,
+        id: &str,
+        answer: Option<&ApprovalAnswer>,
+    ) -> Result<(), ToolError> {
         let AskingCall { door, dialect, session, id: call, .. } = self.caller;
         let note = crate::new_call_id(self.clock);
         let mut row = AuditRow::new(Kind::Call, self.clock.now(), &note.0, door.as_str(), dialect, what);

@@ -53,9 +53,7 @@ pub(super) fn made_by(
     let (kind, pattern) = match (offer.scope, &offer.pattern, question.pattern_kind) {
         (Scope::Once, ..) | (_, Some(_), None) => return None,
         (_, Some(pattern), Some(kind)) => (kind_of(kind), pattern.clone()),
-        (_, None, _) if !question.connections.is_empty() => {
-            (LeaseKind::Connection, pattern_of(question)?)
-        }
+        (_, None, _) if !question.connections.is_empty() => (LeaseKind::Connection, pattern_of(question)?),
         (_, None, _) => (LeaseKind::Exact, question.effects_digest.clone()),
     };
     let now = clock.now();
