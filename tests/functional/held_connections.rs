@@ -279,7 +279,7 @@ fn listed_hosts_and_folders_leave_the_quiet_default_in_force() {
     assert_eq!(result["meta"]["decision"], "pass", "{result:#}");
     assert_eq!(result["meta"]["reached"], json!([format!("{ADDRESS}:{port}")]), "{result:#}");
     assert!(result["meta"]["checkpoint"].is_string(), "{result:#}");
-    // What cannot be undone stays out of reach of a command that passes for being undoable.
+    // The command passes for being undoable, so what cannot be undone stays out of its reach.
     let script = format!("import os; open(os.path.join('{}', 'x'), 'w')", beside.display());
     fixture.write("write.py", &script);
     let outside = call(&fixture, &json!({"command": "python3 write.py"}));

@@ -8,9 +8,11 @@ use policy::Policy;
 use sandbox::{CellHost, CellSpec};
 use tool::{Effect, Lane, ToolError};
 
+use crate::approvals::ConnectionAsker;
 use crate::call::Call;
 use crate::connections::CallConnections;
 use crate::denied::{DeniedFiles, Writes};
+use crate::digest::digest;
 use crate::egress_gate::GateDeps;
 use crate::{Engine, cell};
 
@@ -122,6 +124,28 @@ impl Engine {
         match self.networks.owner_under(&owner, ceiling) {
             Some(owner) => Network { owner, rules: Rules::These(Arc::new(rules)) },
             None => Network { owner, rules: Rules::TooMany },
+        }
+    }
+
+    /// Returns the source of answers about the connections of the call's commands.
+    fn connection_asker(&self, call: &Call) -> ConnectionAsker {
+        let runs = |part: &&policy::Part| matches!(part.effect, Effect::Run { .. });
+        ConnectionAsker {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            redactor: self.redactor.clone(),
+            signals: self.answers.clone(),
+            place: self.place.clone(),
+            program: self.program().clone(),
+            id: call.id.clone(),
+            session: call.session.clone(),
+            door: call.door,
+            dialect: call.dialect,
+            asker: call.asker.clone(),
+            stop: call.stop.clone(),
+            tool: call.tool.clone(),
+            command: call.effects.iter().find(runs).cloned(),
+            request: digest(&(&call.digest(), "its connections")),
         }
     }
 

@@ -43,12 +43,12 @@ pub(crate) struct CallConnections {
     ended: watch::Sender<bool>,
 }
 
-type Decided = Result<(), String>;
+type ConnectionDecision = Result<(), String>;
 
 #[derive(Default)]
 struct State {
-    decided: HashMap<HostConnection, Decided>,
-    every_host: Option<Decided>,
+    decided: HashMap<HostConnection, ConnectionDecision>,
+    every_host: Option<ConnectionDecision>,
     /// Held connections without a decision.
     held: BTreeSet<HostConnection>,
     /// Connections that were refused because nobody could be asked.
@@ -100,7 +100,7 @@ impl CallConnections {
     ///
     /// # Errors
     /// Returns the reason of the refusal, as a sentence for the program and the agent.
-    pub(crate) async fn decide(&self, connection: HostConnection) -> Decided {
+    pub(crate) async fn decide(&self, connection: HostConnection) -> ConnectionDecision {
         if let Some(known) = self.known(&connection) {
             return known;
         }
@@ -122,14 +122,14 @@ impl CallConnections {
         }
     }
 
-    fn known(&self, connection: &HostConnection) -> Option<Decided> {
+    fn known(&self, connection: &HostConnection) -> Option<ConnectionDecision> {
         let state = self.state.lock();
         state.every_host.clone().or_else(|| state.decided.get(connection).cloned())
     }
 
     /// Waits for the turn of this connection and decides all that are held. An earlier turn usually
     /// has decided this one too.
-    async fn in_turn(&self, connection: &HostConnection) -> Decided {
+    async fn in_turn(&self, connection: &HostConnection) -> ConnectionDecision {
         let _turn = self.turn.lock().await;
         if let Some(known) = self.known(connection) {
             return known;
@@ -141,7 +141,7 @@ impl CallConnections {
         self.known(connection).unwrap_or_else(|| Err(format!("{} was not decided on", connection.place())))
     }
 
-    fn set(&self, connections: impl IntoIterator<Item = HostConnection>, decided: &Decided) {
+    fn set(&self, connections: impl IntoIterator<Item = HostConnection>, decided: &ConnectionDecision) {
         let mut state = self.state.lock();
         for connection in connections {
             state.held.remove(&connection);

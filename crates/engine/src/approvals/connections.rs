@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use policy::Part;
 use store_api::{ApprovalState, LeaseKind, Store};
-use tool::{CallId, Clock, Effect, Level, Place, SessionId, Stop, ToolError};
+use tool::{CallId, Clock, Level, Place, SessionId, Stop, ToolError};
 
 use super::flow::{ApprovalFlow, ApprovalOutcome, AskingCall, Periods, ReadyQuestion};
-use super::host_connection::{HostConnection, of_pattern, to_pattern};
+use super::host_connection::{HostConnection, of_pattern};
 use super::leases;
 use super::question::{Approval, Asker, Offer, Scope};
 use super::signals::AnswerSignals;
 use super::stored::stored;
-use crate::call::Call;
 use crate::digest::digest;
-use crate::{Door, Engine, Program, Redactor, reach};
+use crate::{Door, Program, Redactor, reach};
 
 /// Maximum number of connections that one question lists. With more, the question is about every host.
 pub(crate) const MAX_LISTED: usize = 20;
@@ -22,22 +21,22 @@ pub(crate) const MAX_LISTED: usize = 20;
 /// Source of answers about the connections of one call. A background command outlives its call, so
 /// this borrows nothing of the call.
 pub(crate) struct ConnectionAsker {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    redactor: Redactor,
-    signals: AnswerSignals,
-    place: Place,
-    program: Program,
-    id: CallId,
-    session: SessionId,
-    door: Door,
-    dialect: &'static str,
-    asker: Arc<dyn Asker>,
-    stop: Stop,
-    tool: String,
-    command: Option<Part>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) redactor: Redactor,
+    pub(crate) signals: AnswerSignals,
+    pub(crate) place: Place,
+    pub(crate) program: Program,
+    pub(crate) id: CallId,
+    pub(crate) session: SessionId,
+    pub(crate) door: Door,
+    pub(crate) dialect: &'static str,
+    pub(crate) asker: Arc<dyn Asker>,
+    pub(crate) stop: Stop,
+    pub(crate) tool: String,
+    pub(crate) command: Option<Part>,
     /// Digest of the request: this call, about its connections.
-    request: String,
+    pub(crate) request: String,
 }
 
 /// An answer that was given to an earlier, equal call.
@@ -46,30 +45,6 @@ pub(crate) struct EarlierConnectionAnswer {
     pub(crate) by: String,
     pub(crate) connections: Vec<HostConnection>,
     pub(crate) every_host: bool,
-}
-
-impl Engine {
-    /// Returns the source of answers about the call's connections.
-    pub(crate) fn connection_asker(&self, call: &Call) -> ConnectionAsker {
-        let runs = |part: &&Part| matches!(part.effect, Effect::Run { .. });
-        ConnectionAsker {
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            redactor: self.redactor.clone(),
-            signals: self.answers.clone(),
-            place: self.place.clone(),
-            program: self.program().clone(),
-            id: call.id.clone(),
-            session: call.session.clone(),
-            door: call.door,
-            dialect: call.dialect,
-            asker: call.asker.clone(),
-            stop: call.stop.clone(),
-            tool: call.tool.clone(),
-            command: call.effects.iter().find(runs).cloned(),
-            request: digest(&(&call.digest(), "its connections")),
-        }
-    }
 }
 
 impl ConnectionAsker {
@@ -240,9 +215,4 @@ impl ConnectionAsker {
         let session = (self.door != Door::CommandLine).then(|| offer(Scope::Session, "in this session"));
         session.into_iter().chain([offer(Scope::Project, "in this workspace")]).collect()
     }
-}
-
-/// Returns the pattern of a lease for the connections of a question.
-pub(super) fn pattern_of(question: &Approval) -> Option<String> {
-    (!question.connections.is_empty()).then(|| to_pattern(&question.connections)).flatten()
 }
