@@ -9,7 +9,7 @@ use crate::harness::{Fixture, repository};
 
 /// Guarantees of `docs/GUARANTEES.md` about commands that no single attempt can try, because the
 /// guarantees concern elapsed time, other users, or whole toolchains. Other tests check them.
-const NOT_TRIED: [&str; 22] = [
+const NOT_TRIED: [&str; 25] = [
     "auto-run-git",
     "auto-run-held",
     "auto-run-led",
