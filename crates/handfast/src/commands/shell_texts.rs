@@ -40,7 +40,8 @@ pub(super) fn man_pages(folder: &Path) -> Result<ExitCode, Failure> {
 fn offered(command: &Command, globals: &[&Arg]) -> Command {
     let own: Vec<&Arg> = command.get_arguments().collect();
     // A command has hidden copies of the options for all commands that it does not accept.
-    let inherited = globals.iter().filter(|global| own.iter().all(|option| option.get_id() != global.get_id()));
+    let inherited =
+        globals.iter().filter(|global| own.iter().all(|option| option.get_id() != global.get_id()));
     let options = own.iter().chain(inherited).filter(|option| !option.is_hide_set());
     let options = options.map(|option| with_values((*option).clone().global(false)));
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
@@ -63,7 +64,9 @@ fn with_values(argument: Arg) -> Arg {
         "permission" => EffectKind::ALL.map(|kind| kind.as_str().to_owned()).to_vec(),
         _ => match argument.get_value_names() {
             // Options with few values name them all, in the form `once|session`.
-            Some([names]) if names.contains('|') && names.chars().all(|c| c == '|' || c.is_ascii_lowercase()) => {
+            Some([names])
+                if names.contains('|') && names.chars().all(|c| c == '|' || c.is_ascii_lowercase()) =>
+            {
                 names.split('|').map(str::to_owned).collect()
             }
             _ => return argument,
