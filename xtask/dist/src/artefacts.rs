@@ -37,7 +37,7 @@ pub(crate) struct Artefact {
     pub(crate) hash: String,
 }
 
-/// What every form packs.
+/// The contents that every form packs.
 pub(crate) struct Contents<'a> {
     pub(crate) product: &'a Product,
     pub(crate) program: &'a Program,

@@ -10,7 +10,7 @@ use crate::packages::Package;
 const NAMES: [&str; 6] = ["licen", "copying", "copyright", "notice", "unlicense", "patents"];
 /// Ends of names that belong to code about licences.
 const CODE: [&str; 5] = [".rs", ".py", ".toml", ".json", ".yml"];
-/// What is in every program without being a package, with its licence.
+/// Parts of every program that are no packages, with their licences.
 const OTHERS: [(&str, &str); 2] = [
     ("musl, the C library", include_str!("../files/musl.txt")),
     ("Rust's standard library", include_str!("../files/rust.txt")),

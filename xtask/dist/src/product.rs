@@ -9,7 +9,7 @@ use crate::command::{Failure, Result, capture, read};
 
 /// Name of the package and of the program.
 pub(crate) const NAME: &str = "handfast";
-/// Who maintains the packages. The address is the forge's, which delivers nothing.
+/// Maintainer of the packages. The address is the forge's, which delivers nothing.
 pub(crate) const MAINTAINER: &str = "Handfast contributors <handfast@users.noreply.github.com>";
 /// Variable that states the time of every entry, as reproducible builds of other projects have it.
 const TIME_VARIABLE: &str = "SOURCE_DATE_EPOCH";
