@@ -53,6 +53,7 @@ mod screen;
 mod sessions;
 mod setup;
 mod setup_embeddings;
+mod shell_texts;
 mod shown_answers;
 mod tool_texts;
 mod traces;

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 24] = [
+const COMMANDS: [(&str, &[&str]); 26] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -72,6 +72,8 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("logout", PLACE),
     ("doctor", RULES),
     ("setup", PLACE),
+    ("completions", PLACE),
+    ("man-pages", PLACE),
     ("openapi", PLACE),
     ("probe-attempt", PLACE),
     ("enter-cell", PLACE),
@@ -92,7 +94,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
 }
 
 /// Builds the command line. Options that a command does not accept are hidden in its help.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let whole = Cli::command();
     let globals: Vec<Arg> = globals(&whole).cloned().collect();
     whole.mut_subcommands(|command| {
@@ -159,6 +161,7 @@ mod tests {
             "permission" => "read",
             "control" => "3",
             "client" => "claude",
+            "shell" => "bash",
             _ => "0123456789ab",
         }
     }
