@@ -11,6 +11,7 @@ use tool::{Effect, Lane, ToolError};
 use crate::call::Call;
 use crate::denied::{DeniedFiles, Writes};
 use crate::egress_gate::GateDeps;
+use crate::rules_in_force::RulesInForce;
 use crate::{Engine, cell};
 
 /// Task that specifies the cell of a command.
@@ -77,7 +78,7 @@ impl Engine {
             }
             Rules::These(rules) => {
                 let around = GateDeps {
-                    policy: rules.clone(),
+                    policy: RulesInForce::of(rules.clone()),
                     store: self.store.clone(),
                     redactor: self.redactor.clone(),
                     clock: self.clock.clone(),

@@ -26,6 +26,7 @@ use vault::Vault;
 use crate::Redactor;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
+use crate::rules_in_force::RulesInForce;
 
 /// Tool name in the row of a connection that a command made, or was refused.
 pub(crate) const CONNECTIONS: &str = "cell_connect";
@@ -41,7 +42,7 @@ const MAX_REMEMBERED: usize = 1024;
 /// Parts from which every way out is built.
 #[derive(Clone)]
 pub(crate) struct GateDeps {
-    pub(crate) policy: Arc<Policy>,
+    pub(crate) policy: RulesInForce,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
@@ -96,6 +97,11 @@ impl WayOut {
         cell.read_only.push(secrets.bundle());
         cell.environment.extend(variables);
         Ok(())
+    }
+
+    /// Obeys this policy from now on.
+    pub(crate) fn follow(&self, policy: Arc<Policy>) {
+        self.around.policy.set(policy);
     }
 
     /// Ends the session.
@@ -180,7 +186,7 @@ impl Gate for WayOut {
     type Resolver = Names;
 
     fn judge(&self, host: &Host, port: u16) -> Verdict {
-        match self.around.policy.host_verdict(&host.to_string(), port) {
+        match self.around.policy.get().host_verdict(&host.to_string(), port) {
             Ok(()) if self.secrets.get().is_some_and(|secrets| secrets.belong_to(host)) => Verdict::Opened,
             Ok(()) => Verdict::Through,
             Err(reason) => Verdict::Refused(reason),
@@ -188,11 +194,11 @@ impl Gate for WayOut {
     }
 
     fn knows(&self, host: &Host) -> bool {
-        self.around.policy.names_host(&host.to_string())
+        self.around.policy.get().names_host(&host.to_string())
     }
 
     fn permission(&self, host: &Host, port: u16) -> Permission {
-        permission(self.around.policy.clone(), host.to_string(), port)
+        permission(self.around.policy.get(), host.to_string(), port)
     }
 
     fn resolver(&self) -> &Names {

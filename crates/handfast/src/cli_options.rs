@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 24] = [
+const COMMANDS: [(&str, &[&str]); 25] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -59,6 +59,7 @@ const COMMANDS: [(&str, &[&str]); 24] = [
     ("detach", &["workspace", "state", "no_input", "dry_run"]),
     ("call", CALLS),
     ("check", CALLS),
+    ("config", PLACE),
     ("tools", TOOLS),
     ("audit", PLACE),
     ("approvals", RULES),
