@@ -1,8 +1,9 @@
-//! `cargo xtask docs`: one page per tool under `docs/tools/`, an index, and `docs/openapi.json`,
-//! generated from the binary's own descriptions.
+//! `cargo xtask docs`: one page per tool under `docs/tools/`, an index, the page and the schema of
+//! the configuration, and `docs/openapi.json`, generated from the binary's own descriptions.
 //!
-//! All text on the pages comes from the source of the tool. Edit it there.
+//! All text on the pages comes from the source of the tool or of the key. Edit it there.
 
+mod configuration;
 mod page;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ use crate::repository::Repository;
 const FOLDER: &str = "docs/tools";
 /// Path of the `OpenAPI` document of the HTTP door. A unit test of that door compares it.
 const OPENAPI: &str = "docs/openapi.json";
+/// Path of the page of all configuration keys.
+const CONFIGURATION: &str = "docs/CONFIGURATION.md";
+/// Path of the JSON Schema of configuration files.
+const SCHEMA: &str = "docs/handfast.schema.json";
 
 /// Pages by file name.
 type Pages = BTreeMap<String, String>;
@@ -27,13 +32,24 @@ pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
     let folder = repository.root.join(FOLDER);
     let there = pages_in(&folder)?;
     let differing = differing(&wanted, &there);
+    let configuration = configuration_pages(repository)?;
     if check {
-        if differing.is_empty() {
-            eprintln!("docs: {} pages are up to date", wanted.len());
+        let is_current = |(path, text): &&(&str, String)| {
+            std::fs::read_to_string(repository.root.join(path)).is_ok_and(|there| there == *text)
+        };
+        let others =
+            configuration.iter().filter(|page| !is_current(page)).map(|(path, _)| (*path).to_owned());
+        let names: Vec<String> =
+            differing.iter().map(|name| format!("{FOLDER}/{name}")).chain(others).collect();
+        if names.is_empty() {
+            eprintln!("docs: {} pages are up to date", wanted.len() + configuration.len());
             return Ok(());
         }
-        let names = differing.join(", ");
-        return Err(Failure(format!("in {FOLDER} these differ: {names}\nTo write them: cargo xtask docs")));
+        let names = names.join(", ");
+        return Err(Failure(format!("these differ: {names}\nTo write them: cargo xtask docs")));
+    }
+    for (path, text) in &configuration {
+        write(&repository.root.join(path), text)?;
     }
     for name in &differing {
         match wanted.get(*name) {
@@ -45,6 +61,14 @@ pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
     write(&repository.root.join(OPENAPI), &said(repository, &["openapi"])?)?;
     eprintln!("docs: {} of {} pages written, and {OPENAPI}", differing.len(), wanted.len());
     Ok(())
+}
+
+/// Returns the page and the schema of the configuration, each with its path.
+fn configuration_pages(repository: &Repository) -> Result<[(&'static str, String); 2]> {
+    let text = said(repository, &["config", "schema"])?;
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure(format!("`handfast config schema` is not JSON: {error}")))?;
+    Ok([(CONFIGURATION, configuration::page(&schema)?), (SCHEMA, text)])
 }
 
 fn described_tools(repository: &Repository) -> Result<Value> {

@@ -59,7 +59,7 @@ enum Task {
     /// Checks the repository's own rules: crate edges, file sizes, examples, names
     #[command(after_help = tidy::list())]
     Tidy,
-    /// Writes `docs/tools/` from the output of `handfast tools --json`
+    /// Writes `docs/tools/`, the page of the configuration, its schema, and the OpenAPI document
     Docs {
         /// Writes nothing, and fails if a page differs from the generated one
         #[arg(long)]

@@ -29,7 +29,7 @@ const STEPS: [Step; 8] = [
     Step { name: "tests", what: "unit tests and whole-binary tests", run: tests },
     Step { name: "fuzz", what: "lines at random for the command policy, a bounded number", run: fuzz },
     Step { name: "doc-tests", what: "the examples in the documentation of the code", run: doc_tests },
-    Step { name: "docs", what: "docs/tools/ is what the binary would write", run: generated_docs },
+    Step { name: "docs", what: "the generated pages are what the binary would write", run: generated_docs },
 ];
 
 /// Runs every step in order, or only the named one.

@@ -1,6 +1,7 @@
 //! Catalogues: the selections of tools that are listed. An unlisted tool can still be called by its
 //! name or through `tool_call`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::AnyTool;
 
@@ -21,7 +22,7 @@ const WORKING: [&str; 9] = [
 ];
 
 /// Size of the tool list. Every client pays for each character of the list in every conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CatalogueKind {
     /// The tools that most tasks need, and the tools that find the others: at most 3,000 tokens.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool::{AnyTool, CallResult};
@@ -15,7 +16,7 @@ use crate::{csp1, elophanto, msc, sage, sluagh};
 pub type Programs = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A set of tool names and schemas that a caller speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// The canonical names and schemas.

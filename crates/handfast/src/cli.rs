@@ -13,6 +13,7 @@ use policy::{EffectKind, Mode};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::AuditCommand;
+use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_values::{Since, id, since, time};
 use crate::cli_vault::VaultCommand;
@@ -34,8 +35,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
-  handfast check shell_execute '{\"command\": \"rm -rf build\"}'
-                                                 what the policy would decide, and why
+  handfast check -- rm -rf build                 what the policy would decide, and why
   handfast up                                    serves agents over HTTP, and prints how they reach it
   handfast mcp                                   serves an agent over standard input and output
   handfast csp                                   answers CSP/1 requests over standard input and output
@@ -146,13 +146,20 @@ pub(crate) enum Command {
         #[arg(long, short)]
         yes: bool,
     },
-    /// Shows what the policy would decide on a call, and why. Runs nothing.
+    /// Shows what the policy would decide on a command line or a call, and why. Runs nothing.
     ///
-    /// With `-`, standard input may contain several JSON values, one per line. Each value gets one
-    /// line of answer.
-    Check {
-        #[command(flatten)]
-        call: CallArgs,
+    /// `handfast check -- npm test` answers in words. It exits with 0 if the command would run
+    /// without a question, 3 if it would be denied, 4 if a human would be asked, and 2 if the line
+    /// or the configuration is wrong.
+    ///
+    /// `handfast check TOOL JSON` answers in JSON and exits with 0 whatever the decision is. With
+    /// `-`, standard input may contain several JSON values, one per line. Each value gets one line
+    /// of answer.
+    Check(CheckArgs),
+    /// Describes configuration files: docs/CONFIGURATION.md has every key.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
     },
     /// Lists the tools: all tools, or those of the given `--catalogue`.
     Tools {
@@ -261,8 +268,10 @@ pub(crate) enum Command {
     /// Enters a cell that the system's bwrap has created.
     #[command(hide = true)]
     EnterCell { control: i32 },
-    /// Writes a handfast.yaml to the workspace, with every setting explained.
-    Init,
+    /// Asks five questions and writes a handfast.yaml that changes what you answered, and nothing else.
+    ///
+    /// Without a terminal it asks nothing. Every other setting stands in the file as a comment.
+    Init(InitArgs),
 }
 
 #[derive(Debug, Args)]

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 26] = [
+const COMMANDS: [(&str, &[&str]); 27] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -59,6 +59,7 @@ const COMMANDS: [(&str, &[&str]); 26] = [
     ("detach", &["workspace", "state", "no_input", "dry_run"]),
     ("call", CALLS),
     ("check", CALLS),
+    ("config", PLACE),
     ("tools", TOOLS),
     ("audit", PLACE),
     ("approvals", RULES),

@@ -2,6 +2,7 @@
 
 mod lines;
 mod profiles;
+mod schema;
 mod wording;
 
 use std::collections::BTreeMap;
@@ -13,16 +14,21 @@ use std::path::{Path, PathBuf};
 
 use dialects::{CatalogueKind, Dialect};
 use policy::{Mode, Profiles};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::identity::OAuth;
 use crate::traces::Collector;
 use lines::FileLines;
+pub(crate) use schema::schema;
 
 /// Name of the workspace's own configuration.
 pub(crate) const WORKSPACE_FILE: &str = "handfast.yaml";
 /// Name of the user's configuration within its folder.
 pub(crate) const USER_FILE: &str = "config.yaml";
+/// URL of the JSON Schema of these files, for editors.
+pub(crate) const SCHEMA_URL: &str =
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/raw/main/docs/handfast.schema.json");
 /// Folder of the administrator's configuration.
 pub(crate) const MANAGED_FOLDER: &str = "/etc/handfast";
 /// Path of the administrator's configuration of this machine, which overrides every other.
@@ -31,93 +37,118 @@ pub(crate) const MANAGED_FILE: &str = "/etc/handfast/config.yaml";
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// The keys of a configuration file, the same in all of them.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
     /// Profiles by name.
     #[serde(deserialize_with = "profiles::read")]
+    #[schemars(schema_with = "profiles::schema", extend("x-default" = "the built-in profile `normal`", "examples" = [{"normal": {"allowed_exec_command": ["cargo test"]}}]))]
     pub(crate) sandbox_config: Profiles,
     /// Name of the profile that the policy uses.
+    #[schemars(extend("x-default" = "`normal`", "examples" = ["normal"]))]
     pub(crate) profile: Option<String>,
     /// Names of profiles that are bound to a label of the model's provider, by label.
+    #[schemars(extend("x-default" = "none", "examples" = [{"provider-a": "careful"}]))]
     pub(crate) labels: Option<BTreeMap<String, String>>,
     /// Mode that decides when to ask a human.
+    #[schemars(extend("x-default" = "`smart_auto`", "examples" = ["smart_auto"]))]
     pub(crate) mode: Option<Mode>,
     /// Tool names and schemas to use.
+    #[schemars(extend("x-default" = "`handfast`", "examples" = ["msc"]))]
     pub(crate) dialect: Option<Dialect>,
     /// Selection of tools to list.
+    #[schemars(extend("x-default" = "`core`", "examples" = ["full"]))]
     pub(crate) catalogue: Option<CatalogueKind>,
     /// Further databases besides the usual one: files relative to the workspace, by the names that
     /// calls use.
+    #[schemars(extend("x-default" = "none", "examples" = [{"sales": "data/sales.db"}]))]
     pub(crate) databases: Option<BTreeMap<String, PathBuf>>,
     /// Questions that may be put to the user of an MCP client. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "`ordinary`", "examples" = ["off"]))]
     pub(crate) elicitation: Option<Elicitation>,
     /// Identity provider whose tokens `up` accepts besides its own. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"issuer": "https://id.example.com", "resource": "https://tools.example.com/mcp", "keys": "/etc/handfast/keys.json"}]))]
     pub(crate) oauth: Option<OAuth>,
     /// Collector for the traces of calls. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"endpoint": "http://127.0.0.1:4318"}]))]
     pub(crate) traces: Option<Collector>,
     /// Environment variables that `$NAME` may refer to in the dialect `sluagh`, each with the hosts
     /// that may receive it. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"LINEAR_API_KEY": ["api.linear.app"]}]))]
     pub(crate) environment_secrets: Option<BTreeMap<String, Vec<String>>>,
     /// Location of Linear. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "the usual one", "examples" = [{"endpoint": "https://proxy.example.com/graphql"}]))]
     pub(crate) linear: Option<LinearPlace>,
     /// Location of Gmail. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "the usual ones", "examples" = [{"endpoint": "https://proxy.example.com"}]))]
     pub(crate) gmail: Option<GmailPlace>,
     /// Key of the vault. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "the environment's", "examples" = [{"key_file": "~/.config/handfast-vault/key"}]))]
     pub(crate) vault: Option<VaultPlace>,
     /// Server that makes vectors of texts in place of the model on this machine. Ignored in a
     /// workspace's file.
+    #[schemars(extend("x-default" = "the model on this machine, if it is set up", "examples" = [{"endpoint": "https://api.example.com/v1/embeddings", "model": "small"}]))]
     pub(crate) embeddings: Option<EmbeddingsPlace>,
 }
 
 /// A location of Linear that differs from the usual one.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinearPlace {
     /// URL of the API, for example of a proxy in front of it: https, or http on this machine.
+    #[schemars(extend("examples" = ["https://proxy.example.com/graphql"]))]
     pub(crate) endpoint: String,
 }
 
 /// Locations of Gmail and its login servers that differ from Google's usual ones. Each is a URL:
 /// https, or http on this machine.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GmailPlace {
     /// URL of the API, for example of a proxy in front of it.
+    #[schemars(extend("x-default" = "Google's", "examples" = ["https://proxy.example.com"]))]
     pub(crate) endpoint: Option<String>,
     /// URL at which a person logs in.
+    #[schemars(extend("x-default" = "Google's", "examples" = ["https://login.example.com/auth"]))]
     pub(crate) authorization: Option<String>,
     /// URL that issues tokens.
+    #[schemars(extend("x-default" = "Google's", "examples" = ["https://login.example.com/token"]))]
     pub(crate) token: Option<String>,
     /// URL that revokes tokens.
+    #[schemars(extend("x-default" = "Google's", "examples" = ["https://login.example.com/revoke"]))]
     pub(crate) revocation: Option<String>,
 }
 
 /// The key of the vault, used if the environment provides none.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VaultPlace {
     /// Path of a key file as `handfast vault make-key` creates it: absolute, or beginning with `~/`.
+    #[schemars(extend("examples" = ["~/.config/handfast-vault/key"]))]
     pub(crate) key_file: PathBuf,
 }
 
 /// A server that makes vectors of texts, and therefore receives every text of the knowledge and of
 /// the memory, and every question.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmbeddingsPlace {
     /// URL that accepts texts, for example `https://api.example.com/v1/embeddings`.
+    #[schemars(extend("examples" = ["https://api.example.com/v1/embeddings"]))]
     pub(crate) endpoint: String,
     /// Name of the model on the server.
+    #[schemars(extend("examples" = ["small"]))]
     pub(crate) model: String,
     /// Number of dimensions to request from the server, or `None` for the server's default.
+    #[schemars(extend("x-default" = "the server's", "examples" = [512]))]
     pub(crate) dimensions: Option<usize>,
     /// Name of the server's key in the vault, if it needs one.
+    #[schemars(extend("x-default" = "none", "examples" = ["embeddings_key"]))]
     pub(crate) key: Option<String>,
 }
 
 /// The questions that may be put to the user of an MCP client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Elicitation {
     /// Asks no questions.

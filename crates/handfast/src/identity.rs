@@ -2,32 +2,40 @@
 
 #[cfg(feature = "cli")]
 use door_http::{IdentityError, Provider, Role};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// An identity provider whose tokens `handfast up` accepts besides its own.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OAuth {
     /// Issuer in the provider's tokens: the URL at which clients find the provider.
+    #[schemars(extend("examples" = ["https://id.example.com"]))]
     pub(crate) issuer: String,
     /// Audience in the tokens for this server: the URL at which clients reach `/mcp`.
+    #[schemars(extend("examples" = ["https://tools.example.com/mcp"]))]
     pub(crate) resource: String,
     /// Public keys of the provider, as a JSON Web Key Set: a URL, or the absolute path of a file.
+    #[schemars(extend("examples" = ["https://id.example.com/jwks.json"]))]
     pub(crate) keys: String,
     /// Scopes that grant the roles.
     #[serde(default)]
+    #[schemars(extend("x-default" = "the scopes below", "examples" = [{"user": "handfast.answer"}]))]
     pub(crate) scopes: Scopes,
 }
 
 /// The scopes of the roles. Without a scope, no token of the provider grants the role.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Scopes {
     /// Scope for making calls.
+    #[schemars(extend("x-default" = "`handfast.call`", "examples" = ["handfast.call"]))]
     pub(crate) agent: Option<String>,
     /// Scope for answering the questions of calls, and for reading the audit.
+    #[schemars(extend("x-default" = "none", "examples" = ["handfast.answer"]))]
     pub(crate) user: Option<String>,
     /// Scope for reading metrics.
+    #[schemars(extend("x-default" = "none", "examples" = ["handfast.observe"]))]
     pub(crate) observer: Option<String>,
 }
 

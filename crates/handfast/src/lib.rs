@@ -17,6 +17,8 @@ mod cli_attach;
 #[cfg(feature = "cli")]
 mod cli_audit;
 #[cfg(feature = "cli")]
+mod cli_config;
+#[cfg(feature = "cli")]
 mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::traces::{Exporter, Options, Sampler};
 use percent_encoding::percent_decode_str;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::report::{self, Warn};
@@ -42,15 +43,18 @@ const PROTOCOL: &str = "http/protobuf";
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A collector of traces, as configured.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Collector {
     /// Base URL, below which the collector accepts traces at `v1/traces`.
+    #[schemars(extend("examples" = ["http://127.0.0.1:4318"]))]
     pub(crate) endpoint: String,
     /// Headers of every request, for example for authentication.
     #[serde(default)]
+    #[schemars(extend("x-default" = "none", "examples" = [{"x-team": "tools"}]))]
     pub(crate) headers: BTreeMap<String, String>,
     /// Name of this program in the traces.
+    #[schemars(extend("x-default" = "`handfast`", "examples" = ["handfast-ci"]))]
     pub(crate) service_name: Option<String>,
 }
 

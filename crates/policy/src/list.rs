@@ -1,7 +1,9 @@
 //! Lists of a profile: their names and their entries.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -188,6 +190,32 @@ impl Serialize for ListEntry {
         entry.serialize_field("match", &self.matches)?;
         entry.serialize_field("not_match", &self.not_matches)?;
         entry.end()
+    }
+}
+
+impl JsonSchema for ListEntry {
+    fn schema_name() -> Cow<'static, str> {
+        "ListEntry".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let examples = |description: &str| json_schema!({ "type": "array", "items": { "type": "string" }, "description": description });
+        json_schema!({
+            "description": "A rule, or a rule with examples that are checked at each start.",
+            "anyOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": {
+                        "rule": { "type": "string", "description": "The rule." },
+                        "match": examples("Texts that the rule must match."),
+                        "not_match": examples("Texts that the rule must not match.")
+                    },
+                    "required": ["rule"],
+                    "additionalProperties": false
+                }
+            ]
+        })
     }
 }
 

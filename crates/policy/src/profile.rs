@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ListEntry, size};
@@ -11,70 +12,96 @@ use crate::{ListEntry, size};
 /// An absent list and an empty list differ: an absent one takes the inherited or built-in entries,
 /// an empty one has no entries. The shape is that of the MSC source, whose example is valid
 /// unchanged. `deny_ignore_case` and the keys from `allowed_hosts` on are additions to it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProfileSource {
     /// Profile whose allow lists are added to this one's. No other key is inherited.
+    #[schemars(extend("x-default" = "none", "examples" = ["base"]))]
     pub inherit: Option<String>,
     /// Entries for both of the lists that follow, as the MSC source names them in its principles.
-    /// [`ProfileSource::spelled_out`] distributes them.
+    #[schemars(extend("x-default" = "none", "examples" = [["./src"]]))]
     pub allowed_paths: Option<Vec<ListEntry>>,
     /// Paths that may be read. Absent: the workspace.
+    #[schemars(extend("x-default" = "the workspace", "examples" = [["./", "~/reference"]]))]
     pub allowed_read_paths: Option<Vec<ListEntry>>,
     /// Paths that may be written; paths listed here are written without a question. Absent: the
     /// workspace, by the table.
+    #[schemars(extend("x-default" = "the workspace, by the table of modes and levels", "examples" = [["./src", "./tests"]]))]
     pub allowed_write_paths: Option<Vec<ListEntry>>,
-    /// Paths that are never read. Absent: [`BUILT_IN_DENIED_READS`].
+    /// Paths that are never read. Absent: the usual places of secrets.
+    #[schemars(extend("x-default" = "`.env`, `.env.*`, `!.env.example`, `*.pem`, `*.key`, `.netrc`", "examples" = [[".env", "*.pem", "/private/"]]))]
     pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.
+    #[schemars(extend("x-default" = "none", "examples" = [["/migrations/", "*.lock"]]))]
     pub deny_write_paths: Option<Vec<ListEntry>>,
     /// Paths through which a later program would run code, in addition to the built-in ones.
     /// Writing one is always asked about, whatever the mode and the other lists say.
+    #[schemars(extend("x-default" = "the built-in list only", "examples" = [["tools/startup/", "*.launch"]]))]
     pub auto_run_paths: Option<Vec<ListEntry>>,
     /// `true`: patterns of `deny_read_paths` and `deny_write_paths` match in any case. A pattern
     /// with `!` takes back paths in its own case only, so this key only ever denies more.
+    #[schemars(extend("x-default" = "`false`", "examples" = [true]))]
     pub deny_ignore_case: Option<bool>,
     /// First words of commands that run without a question, in addition to the read-only ones.
+    #[schemars(extend("x-default" = "read-only commands only", "examples" = [["cargo test", "npm test"]]))]
     pub allowed_exec_command: Option<Vec<ListEntry>>,
     /// First words of commands that are of level `moderate` and not `destructive`. This list alone
     /// lets no call pass.
+    #[schemars(extend("x-default" = "none", "examples" = [["make"]]))]
     pub moderate_exec_command: Option<Vec<ListEntry>>,
     /// First words of commands that never run.
+    #[schemars(extend("x-default" = "none", "examples" = [["git push"]]))]
     pub deny_exec_command: Option<Vec<ListEntry>>,
     /// Hosts that may be connected to. Absent: none.
+    #[schemars(extend("x-default" = "none", "examples" = [["docs.rs", "*.example.org"]]))]
     pub allowed_hosts: Option<Vec<ListEntry>>,
     /// Treatment of a connection that a command makes to a host on no list.
+    #[schemars(extend("x-default" = "`ask`", "examples" = ["deny"]))]
     pub unlisted_hosts: Option<UnlistedHosts>,
     /// Hosts that are never connected to.
+    #[schemars(extend("x-default" = "none", "examples" = [["tracker.example.org"]]))]
     pub deny_hosts: Option<Vec<ListEntry>>,
     /// Secrets that are handed out without a question: `NAME`, or `NAME at HOST`. The host must
     /// also be allowed.
+    #[schemars(extend("x-default" = "none", "examples" = [["api_key at api.example.com"]]))]
     pub allowed_secrets: Option<Vec<ListEntry>>,
     /// Secrets that are never handed out.
+    #[schemars(extend("x-default" = "none", "examples" = [["aws_* at *"]]))]
     pub deny_secrets: Option<Vec<ListEntry>>,
     /// First words of the kinds of statements that change a database without a question, for
     /// example `insert`.
+    #[schemars(extend("x-default" = "none", "examples" = [["insert"]]))]
     pub allowed_database_statements: Option<Vec<ListEntry>>,
     /// First words of the kinds of statements that are never run, for example `drop`.
+    #[schemars(extend("x-default" = "none", "examples" = [["drop"]]))]
     pub deny_database_statements: Option<Vec<ListEntry>>,
     /// Parts of Handfast itself that no call may change. There is no allow list: every call of this
     /// kind is asked about.
+    #[schemars(extend("x-default" = "none", "examples" = [["policy"]]))]
     pub deny_handfast_changes: Option<Vec<ListEntry>>,
     /// Tools that are never called.
+    #[schemars(extend("x-default" = "none", "examples" = [["file_delete"]]))]
     pub deny_tools: Option<Vec<ListEntry>>,
     /// Mode that decides when to ask.
+    #[schemars(extend("x-default" = "`smart_auto`", "examples" = ["ask_always"]))]
     pub mode: Option<Mode>,
     /// Treatment of a dangerous pattern.
+    #[schemars(extend("x-default" = "`deny`; `ask` in the dialect `elophanto`", "examples" = ["ask"]))]
     pub dangerous: Option<Dangerous>,
     /// Treatment of a call whose changes can all be undone.
+    #[schemars(extend("x-default" = "`pass` in the profile `normal`", "examples" = ["table"]))]
     pub undoable: Option<Undoable>,
     /// Part of the workspace that the cells of commands show.
+    #[schemars(extend("x-default" = "`workspace`; `listed` in the dialect `msc` with a read list", "examples" = ["listed"]))]
     pub commands_see: Option<CommandsSee>,
     /// Isolation of commands.
+    #[schemars(extend("x-default" = "`auto`", "examples" = ["namespaces"]))]
     pub isolation: Option<Isolation>,
     /// Refuse to run anything in a sandbox that is weaker than requested.
+    #[schemars(extend("x-default" = "`false`", "examples" = [true]))]
     pub strict: Option<bool>,
     /// Limits of one command.
+    #[schemars(extend("x-default" = "the limits below", "examples" = [{"cpus": 2}]))]
     pub limits: Limits,
 }
 
@@ -104,7 +131,9 @@ pub const BUILT_IN_DENIED_READS: [&str; 6] = [".env", ".env.*", "!.env.example",
 /// Mode that decides when a human is asked, from the three modes of the EloPhanto source.
 ///
 /// The order is meaningful: a later variant is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Ask only about critical calls.
@@ -136,7 +165,9 @@ impl std::fmt::Display for Mode {
 /// Treatment of a dangerous pattern, in every mode.
 ///
 /// The order is meaningful: a later variant is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Dangerous {
     /// A human is asked.
@@ -159,7 +190,9 @@ impl Dangerous {
 /// Treatment of a call that can only change the workspace, if every change can be undone.
 ///
 /// The order is meaningful: a later variant is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Undoable {
     /// The call passes.
@@ -182,7 +215,9 @@ impl Undoable {
 /// Treatment of a connection that a command makes to a host on no list.
 ///
 /// The order is meaningful: a later variant is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum UnlistedHosts {
     /// The connection is held, and a human is asked.
@@ -205,7 +240,9 @@ impl UnlistedHosts {
 /// Part of the workspace that the cells of commands show. Paths on the deny lists are hidden either way.
 ///
 /// The order is meaningful: a later variant is stricter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandsSee {
     /// The whole workspace.
@@ -231,7 +268,9 @@ impl CommandsSee {
 ///
 /// The order is meaningful: a later variant is stricter. [`Isolation::Auto`] counts as stricter than
 /// the lesser kinds, because it takes them only on a machine without namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// Landlock and a system call filter alone.
@@ -261,53 +300,70 @@ impl Isolation {
 }
 
 /// Limits of one command. An absent limit has the default of the sandbox.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Memory in bytes, of all processes together.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "half of the machine's memory", "examples" = ["4GiB"]))]
     pub memory_bytes: Option<u64>,
     /// Memory in bytes that one process has for itself.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "none", "examples" = ["1GiB"]))]
     pub process_memory_bytes: Option<u64>,
     /// Processor cores.
+    #[schemars(extend("x-default" = "all", "examples" = [2]))]
     pub cpus: Option<u64>,
     /// Processes and threads at once.
+    #[schemars(extend("x-default" = "512", "examples" = [256]))]
     pub processes: Option<u64>,
     /// Processes at once, without their threads.
+    #[schemars(extend("x-default" = "none", "examples" = [64]))]
     pub process_count: Option<u64>,
     /// Open files of one process.
+    #[schemars(extend("x-default" = "65536", "examples" = [4096]))]
     pub open_files: Option<u64>,
     /// Size of one file in bytes.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "none", "examples" = ["1GiB"]))]
     pub file_size_bytes: Option<u64>,
     /// Bytes written to disk in all.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "none", "examples" = ["10GiB"]))]
     pub disk_bytes: Option<u64>,
     /// Bytes of output that are retained.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "256MiB", "examples" = ["64MiB"]))]
     pub output_bytes: Option<u64>,
     /// Commands of one session that run at once, at least one.
+    #[schemars(extend("x-default" = "5", "examples" = [5]))]
     pub commands: Option<u64>,
     /// Commands of one session that wait for a free slot; a further one is refused.
+    #[schemars(extend("x-default" = "10", "examples" = [10]))]
     pub commands_waiting: Option<u64>,
     /// Commands of all sessions that run at once, at least one.
+    #[schemars(extend("x-default" = "four for each processor, at least 16", "examples" = [16]))]
     pub commands_in_all: Option<u64>,
     /// Bytes of answers of all sessions that exist at once, from the start of a call until its
     /// answer is delivered. An answer that may need more reserves all of them.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "64MiB", "examples" = ["64MiB"]))]
     pub answer_bytes_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
+    #[schemars(extend("x-default" = "8", "examples" = [4]))]
     pub sessions: Option<u64>,
     /// Seconds that a background command lives after the last request about it.
     #[serde(deserialize_with = "size::seconds")]
+    #[schemars(schema_with = "size::seconds_schema", extend("x-default" = "1h", "examples" = ["30m"]))]
     pub session_idle_seconds: Option<u64>,
     /// Seconds that a background command lives after its start.
     #[serde(deserialize_with = "size::seconds")]
+    #[schemars(schema_with = "size::seconds_schema", extend("x-default" = "12h", "examples" = ["8h"]))]
     pub session_seconds: Option<u64>,
     /// Bytes that the caches in the home of the workspace's commands may keep from one command to
     /// the next; 0 keeps none.
     #[serde(deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::bytes_schema", extend("x-default" = "4GiB", "examples" = ["1GiB"]))]
     pub home_bytes: Option<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
@@ -31,6 +32,26 @@ pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let form = "a number of seconds, or one with a unit, such as 30m or 8h";
     deserializer.deserialize_option(Amount { units: &SECONDS, form })
+}
+
+/// Returns the JSON Schema of what [`bytes`] reads.
+pub(crate) fn bytes_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["integer", "string"],
+        "minimum": 0,
+        "pattern": "^\\s*[0-9][0-9_]*\\s*(([kKmMgGtT][iI]?)?[bB])?\\s*$",
+        "x-type": "bytes"
+    })
+}
+
+/// Returns the JSON Schema of what [`seconds`] reads.
+pub(crate) fn seconds_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["integer", "string"],
+        "minimum": 0,
+        "pattern": "^\\s*[0-9][0-9_]*\\s*[sSmMhHdD]?\\s*$",
+        "x-type": "duration"
+    })
 }
 
 struct Amount {

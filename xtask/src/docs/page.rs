@@ -173,7 +173,7 @@ fn sentences(prose: &str) -> String {
 }
 
 /// Returns text that stays within one table cell.
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 

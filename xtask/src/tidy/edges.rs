@@ -143,8 +143,8 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("clap", &["handfast", "xtask", "xtask-dist"], "a library reads no command line"),
     (
         "schemars",
-        &["tool", "tools-*", "handfast"],
-        "schemas come from the tools' own types, and a library's user writes tools",
+        &["tool", "tools-*", "handfast", "policy", "dialects"],
+        "schemas come from the tools' own types and those of the configuration, and a library's user writes tools",
     ),
 ];
 

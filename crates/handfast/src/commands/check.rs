@@ -1,5 +1,7 @@
 //! `handfast check`: shows what the policy would decide, and why.
 
+mod line;
+
 use std::io::{self, BufRead, IsTerminal};
 use std::process::ExitCode;
 
@@ -8,15 +10,24 @@ use serde_json::{Value, json};
 use tool::ToolError;
 
 use super::{Failure, call, print, print_json};
-use crate::cli::{CallArgs, Global};
+use crate::cli::Global;
+use crate::cli_config::CheckArgs;
 use crate::compose::{Composed, RuntimeOptions, compose};
 
-pub(super) fn run(global: &Global, call: &CallArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(global: &Global, arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let composed = compose(RuntimeOptions::once(global))?;
-    if call.arguments.as_deref() == Some("-") {
-        return check_lines(&composed, &call.tool);
+    let Some(tool) = &arguments.tool else {
+        return line::run(&composed, &arguments.line, arguments.json);
+    };
+    if arguments.json {
+        return Err(Failure::usage(
+            "`--json` belongs to `check -- COMMAND`; a call is always answered in JSON",
+        ));
     }
-    let checked = call::read(call.arguments.as_deref()).and_then(|text| check(&composed, &call.tool, &text));
+    if arguments.arguments.as_deref() == Some("-") {
+        return check_lines(&composed, tool);
+    }
+    let checked = call::read(arguments.arguments.as_deref()).and_then(|text| check(&composed, tool, &text));
     match checked {
         Ok(answer) => {
             print_json(&answer)?;

@@ -7,6 +7,7 @@ mod call;
 mod changes;
 mod check;
 mod checkpoints;
+mod config;
 mod csp;
 mod doctor;
 mod init;
@@ -48,7 +49,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Mcp => mcp::run(global),
         Command::Csp => csp::run(global),
         Command::Call { call, yes } => call::run(global, &call, yes),
-        Command::Check { call } => check::run(global, &call),
+        Command::Check(arguments) => check::run(global, &arguments),
+        Command::Config { command } => config::run(&command),
         Command::Tools { json } => tools::run(global, json),
         Command::Audit { command } => audit::run(global, command),
         Command::Approvals { command } => approvals::run(global, command),
@@ -73,7 +75,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::EnterCell { control } => sandbox::enter(control),
-        Command::Init => init::run(global),
+        Command::Init(arguments) => init::run(global, &arguments),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use policy::{DEFAULT_PROFILE, ListEntry, ProfileSource, Profiles};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 
@@ -12,6 +13,17 @@ const ALLOWED_PATHS: &str = "allowed_paths";
 
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Profiles, D::Error> {
     deserializer.deserialize_map(ProfilesVisitor)
+}
+
+/// Returns the JSON Schema of what [`read`] accepts.
+pub(super) fn schema(generator: &mut SchemaGenerator) -> Schema {
+    let paths = generator.subschema_for::<Vec<ListEntry>>();
+    let profile = generator.subschema_for::<ProfileSource>();
+    json_schema!({
+        "type": "object",
+        "properties": { ALLOWED_PATHS: paths },
+        "additionalProperties": profile
+    })
 }
 
 struct ProfilesVisitor;
