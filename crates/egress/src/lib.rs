@@ -40,6 +40,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
@@ -215,6 +216,9 @@ pub struct Listeners {
     pub names: UdpSocket,
 }
 
+/// Maximum wait at the end of the thread for work that cannot be interrupted.
+const LEFT_FOR: Duration = Duration::from_millis(100);
+
 /// The thread that carries the connections. The thread and the connections end when this is
 /// dropped, which waits for them.
 #[derive(Debug)]
@@ -238,8 +242,8 @@ impl Carrier {
             // The sender is only ever dropped, never used.
             let _dropped = runtime.block_on(ended);
             // A name that is being resolved by the system cannot be interrupted, and is not waited
-            // for.
-            runtime.shutdown_background();
+            // for. Idle threads end at once.
+            runtime.shutdown_timeout(LEFT_FOR);
         })?;
         Ok(Self { handle, ends: Some(ends), thread: Some(thread) })
     }
