@@ -59,7 +59,7 @@ enum Task {
     /// Checks the repository's own rules: crate edges, file sizes, examples, names
     #[command(after_help = tidy::list())]
     Tidy,
-    /// Writes `docs/tools/`, the page of the configuration, its schema, and the OpenAPI document
+    /// Writes `docs/tools/`, the page of the configuration, its schema, and the description of the HTTP API
     Docs {
         /// Writes nothing, and fails if a page differs from the generated one
         #[arg(long)]
