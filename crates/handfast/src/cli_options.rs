@@ -182,7 +182,8 @@ mod tests {
             assert!(COMMANDS.iter().any(|(known, _)| *known == name), "nothing is said of {name}");
             let required = leaf.get_arguments().filter(|argument| argument.is_required_set());
             let required: Vec<String> = required.map(|argument| sample(argument).to_owned()).collect();
-            let since = if name == "undo" { vec!["0123456789ab".to_owned()] } else { Vec::new() };
+            let since =
+                if ["undo", "check"].contains(&name) { vec!["0123456789ab".to_owned()] } else { Vec::new() };
             let line = |more: &[String]| {
                 let words = [&["handfast".to_owned()], more, &words, &required, &since].concat();
                 parse(words.into_iter().map(OsString::from))
