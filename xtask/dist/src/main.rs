@@ -90,8 +90,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let compression = if arguments.quick { flate2::Compression::fast() } else { flate2::Compression::best() };
     let artefacts = artefacts::write_all(&product, &programs, &out, compression)?;
     let tried = if arguments.no_trial { Vec::new() } else { trial::all(&product, &artefacts)? };
-    println!("{}", artefacts::summary(&artefacts, &tried));
-    println!("in {}", out.display());
+    eprintln!("{}\nin {}", artefacts::summary(&artefacts, &tried), out.display());
     Ok(())
 }
 

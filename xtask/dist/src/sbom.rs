@@ -1,4 +1,4 @@
-//! The bill of materials: a CycloneDX document of the packages in the program.
+//! The bill of materials: a `CycloneDX` document of the packages in the program.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
