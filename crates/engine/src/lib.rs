@@ -19,6 +19,8 @@ mod cell_spec;
 mod change_area;
 mod checkpoint_rows;
 mod commit_changes;
+mod connection_owner;
+mod connections;
 mod context;
 mod db_change;
 mod db_checkpoint;
@@ -85,8 +87,8 @@ use tool::{
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, NoAsker, Offer,
-    PatternKind, Scope, StoredQuestion,
+    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection,
+    NoAsker, Offer, PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
 pub use budget::{Allowance, Budget};

@@ -21,6 +21,7 @@ use policy::Ceiling;
 use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
 use tool::{Clock, Owner, Threads, Timer};
 
+use crate::connections::CallConnections;
 use crate::egress_gate::{GateDeps, WayOut};
 use crate::placeholders::SessionPlaceholders;
 use crate::snapshot::Snapshots;
@@ -239,6 +240,7 @@ impl Networks {
         owner: &str,
         (cell, host): (&mut CellSpec, &mut CellHost),
         around: &GateDeps,
+        connections: Arc<CallConnections>,
     ) -> Result<(), String> {
         let because = |why: String| format!("no host can be reached from this command: {why}");
         if let Err(error) = self.settle(owner, host) {
@@ -246,6 +248,8 @@ impl Networks {
             return Err(because(error.to_string()));
         }
         let way_out = self.way_out(owner, host, around).map_err(because)?;
+        host.processes = Some(connections.cells.clone());
+        way_out.add(connections);
         host.has_egress = true;
         for (name, value) in egress::variables(sandbox::PROXY_PORT) {
             cell.environment.insert(OsString::from(name), OsString::from(value));

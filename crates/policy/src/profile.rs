@@ -43,6 +43,8 @@ pub struct ProfileSource {
     pub deny_exec_command: Option<Vec<ListEntry>>,
     /// Hosts that may be connected to. Absent: none.
     pub allowed_hosts: Option<Vec<ListEntry>>,
+    /// Treatment of a connection that a command makes to a host on no list.
+    pub unlisted_hosts: Option<UnlistedHosts>,
     /// Hosts that are never connected to.
     pub deny_hosts: Option<Vec<ListEntry>>,
     /// Secrets that are handed out without a question: `NAME`, or `NAME at HOST`. The host must
@@ -173,6 +175,29 @@ impl Undoable {
         match self {
             Undoable::Pass => "pass",
             Undoable::Table => "table",
+        }
+    }
+}
+
+/// Treatment of a connection that a command makes to a host on no list.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnlistedHosts {
+    /// The connection is held, and a human is asked.
+    #[default]
+    Ask,
+    /// The connection is refused.
+    Deny,
+}
+
+impl UnlistedHosts {
+    /// Returns the value of the setting in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UnlistedHosts::Ask => "ask",
+            UnlistedHosts::Deny => "deny",
         }
     }
 }

@@ -31,6 +31,7 @@ mod texts;
 mod trial;
 mod wheel;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,8 +91,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let compression = if arguments.quick { flate2::Compression::fast() } else { flate2::Compression::best() };
     let artefacts = artefacts::write_all(&product, &programs, &out, compression)?;
     let tried = if arguments.no_trial { Vec::new() } else { trial::all(&product, &artefacts)? };
-    eprintln!("{}\nin {}", artefacts::summary(&artefacts, &tried), out.display());
-    Ok(())
+    let summary = artefacts::summary(&artefacts, &tried);
+    let printed = writeln!(std::io::stdout(), "{summary}\nin {}", out.display());
+    printed.map_err(|error| Failure::new(format!("the summary cannot be printed: {error}")))
 }
 
 /// Returns the folder for the artefacts, which exists and is empty.

@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stderr)
+    text(&output.stdout)
 }
 
 #[test]
