@@ -244,8 +244,10 @@ fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
         .collect()
 }
 
-/// Number of `fchmodat2`, which libc does not define for every architecture; equal on all.
+/// Numbers that libc does not define for every architecture. Only that of `kexec_file_load` differs.
 const SYS_FCHMODAT2: c_long = 452;
+const SYS_OPEN_TREE_ATTR: c_long = 467;
+const SYS_KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
 /// Calls that change a mode, each with the index of the mode argument.
 const CHANGES_OF_MODE: &[(c_long, u8)] = &[
@@ -255,12 +257,6 @@ const CHANGES_OF_MODE: &[(c_long, u8)] = &[
     (libc::SYS_fchmodat, 2),
     (SYS_FCHMODAT2, 2),
 ];
-
-/// Number of `open_tree_attr`, which libc does not define yet; equal on all architectures.
-const SYS_OPEN_TREE_ATTR: c_long = 467;
-
-/// Number of `kexec_file_load`, which libc does not define for every architecture.
-const SYS_KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
 /// Calls that are refused with EPERM for all arguments.
 const REFUSED: &[c_long] = &[
