@@ -48,13 +48,15 @@ pub struct Identity {
 
 impl Identity {
     pub(crate) fn of(stat: &Stat) -> Self {
+        #[allow(clippy::useless_conversion, reason = "the field has another width on each architecture")]
+        let names = u64::from(stat.st_nlink);
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
             size_bytes: u64::try_from(stat.st_size).unwrap_or_default(),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
-            names: stat.st_nlink,
+            names,
         }
     }
 

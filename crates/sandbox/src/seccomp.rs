@@ -244,17 +244,19 @@ fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
         .collect()
 }
 
+/// Numbers that libc does not define for every architecture. Only that of `kexec_file_load` differs.
+const SYS_FCHMODAT2: c_long = 452;
+const SYS_OPEN_TREE_ATTR: c_long = 467;
+const SYS_KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
+
 /// Calls that change a mode, each with the index of the mode argument.
 const CHANGES_OF_MODE: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
-    (libc::SYS_fchmodat2, 2),
+    (SYS_FCHMODAT2, 2),
 ];
-
-/// Number of `open_tree_attr`, which libc does not define yet; equal on all architectures.
-const SYS_OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that are refused with EPERM for all arguments.
 const REFUSED: &[c_long] = &[
@@ -295,7 +297,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fanotify_init,
     // The machine as a whole.
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    SYS_KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,

@@ -413,7 +413,7 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     unsafe {
         let mut request: libc::ifreq = zeroed();
         for (place, letter) in request.ifr_name.iter_mut().zip(*b"lo") {
-            *place = letter.cast_signed();
+            *place = c_char::from_ne_bytes([letter]);
         }
         check(c_long::from(libc::ioctl(socket.as_raw_fd(), SIOCGIFFLAGS, &raw mut request)))?;
         request.ifr_ifru.ifru_flags |= LOOPBACK_FLAGS;

@@ -15,6 +15,8 @@ use crate::target::Target;
 
 /// Profile of `Cargo.toml` for programs that are shipped.
 const PROFILE: &str = "dist";
+/// Keeps one of several functions with equal code. Nothing here tells functions apart by their addresses.
+const EQUAL_FUNCTIONS_ONCE: &str = "-Clink-arg=--icf=all";
 /// Largest size of a program.
 const LARGEST: usize = 32 << 20;
 
@@ -26,8 +28,17 @@ pub(crate) fn all(product: &Product, targets: &[Target]) -> Result<Vec<Program>>
 
 fn one(product: &Product, tools: &Path, target: Target) -> Result<Program> {
     install_target(target)?;
-    let mut cargo = product.cargo(&["zigbuild", "--locked", "--package", "handfast", "--bin", "handfast"]);
-    cargo.args(["--profile", PROFILE, "--target", target.triple()]);
+    // The subcommand of the same name passes its last argument to the link of the program alone.
+    let mut cargo = Command::new(tools.join("bin/cargo-zigbuild"));
+    cargo.current_dir(&product.root).args([
+        "rustc",
+        "--locked",
+        "--package",
+        "handfast",
+        "--bin",
+        "handfast",
+    ]);
+    cargo.args(["--profile", PROFILE, "--target", target.triple(), "--", EQUAL_FUNCTIONS_ONCE]);
     let linker = format!("CARGO_TARGET_{}_LINKER", target.triple().to_uppercase().replace('-', "_"));
     cargo.env(linker, "rust-lld");
     for (name, value) in environment(product, tools)? {

@@ -130,7 +130,7 @@ const SYS_FILE_SETATTR: c_long = 469;
 
 /// Changes of modes and times, which reach every file of the user.
 const MODES_AND_TIMES: &[c_long] =
-    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_utimensat, SYS_FILE_SETATTR];
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, super::SYS_FCHMODAT2, libc::SYS_utimensat, SYS_FILE_SETATTR];
 #[cfg(target_arch = "x86_64")]
 const MODES_AND_TIMES_ON_THIS_ARCHITECTURE: &[c_long] =
     &[libc::SYS_chmod, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
