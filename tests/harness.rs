@@ -117,6 +117,15 @@ impl Fixture {
         self
     }
 
+    /// Configures the fixture's user so that commands reach no host, and nobody is asked about one.
+    pub(crate) fn without_hosts(self) -> Self {
+        let folder = self.home().join(".config/handfast");
+        std::fs::create_dir_all(&folder).unwrap();
+        let profile = "sandbox_config:\n  normal:\n    unlisted_hosts: deny\n";
+        std::fs::write(folder.join("config.yaml"), profile).unwrap();
+        self
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace").canonicalize().unwrap()
     }

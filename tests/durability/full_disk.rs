@@ -137,7 +137,7 @@ const WAYS: [&str; 5] = [
 fn writing_to(fixture: &Fixture, folder: Option<&std::path::Path>) {
     let config = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&config).unwrap();
-    let mut normal = json!({"mode": "full_auto"});
+    let mut normal = json!({"mode": "full_auto", "undoable": "table"});
     if let Some(folder) = folder {
         normal["allowed_write_paths"] = json!([".", folder]);
         normal["allowed_read_paths"] = json!([".", folder]);

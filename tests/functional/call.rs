@@ -235,7 +235,7 @@ fn a_secret_of_the_environment_is_covered_in_answers_and_in_the_audit() {
 
 #[test]
 fn cargo_and_npm_in_the_cell_do_not_wait_for_a_network() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().without_hosts();
     let output = fixture.data(
         "shell_execute",
         json!({"command": "echo $CARGO_NET_OFFLINE $npm_config_fetch_retries; npm config get fetch-retries"}),
@@ -247,7 +247,7 @@ fn cargo_and_npm_in_the_cell_do_not_wait_for_a_network() {
 
 #[test]
 fn a_command_that_fails_for_want_of_a_network_is_told_that_there_is_none() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().without_hosts();
     let warnings = |command: &str| {
         let result = fixture.call("shell_execute", json!({"command": command}));
         assert_ne!(result["data"]["exit_code"], 0, "{result:#}");

@@ -21,12 +21,13 @@ fn allow(fixture: &Fixture, hosts: &[String], rest: &str) {
     let folder = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&folder).unwrap();
     let hosts = serde_json::to_string(hosts).unwrap();
-    let profile = format!("sandbox_config:\n  normal:\n    allowed_hosts: {hosts}\n{rest}");
+    let profile =
+        format!("sandbox_config:\n  normal:\n    unlisted_hosts: deny\n    allowed_hosts: {hosts}\n{rest}");
     std::fs::write(folder.join("config.yaml"), profile).unwrap();
 }
 
 /// Starts a server at this address that answers "hello" in plain HTTP. Returns its port.
-fn plain(address: &str) -> u16 {
+pub(crate) fn plain(address: &str) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -45,7 +46,7 @@ fn shell(fixture: &Fixture, line: &str) -> Value {
 }
 
 /// Returns the audit rows about connections: the decision, and the target.
-fn connections(fixture: &Fixture) -> Vec<(String, String)> {
+pub(crate) fn connections(fixture: &Fixture) -> Vec<(String, String)> {
     let Run { stdout, .. } = fixture.run(&["audit", "export"]);
     let rows = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.filter(|row| row["tool"] == "cell_connect")
@@ -95,6 +96,7 @@ fn a_listed_host_is_reached_and_another_is_refused_explained_and_recorded() {
 #[test]
 fn without_a_list_there_is_no_way_out() {
     let fixture = Fixture::new();
+    allow(&fixture, &[], "");
     let port = plain("127.0.0.2");
     let line = format!(
         "env | grep -i proxy; curl -sS -m 5 http://127.0.0.2:{port}/; curl -sS -m 5 http://127.0.0.1:880/"

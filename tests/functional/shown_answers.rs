@@ -86,7 +86,7 @@ fn what_the_sandbox_enforced_is_in_the_audit_and_before_no_model() {
 
 #[test]
 fn a_command_without_a_network_is_told_which_host_is_not_listed() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().without_hosts();
     let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
     for command in [
         "curl https://pypi.example/simple",

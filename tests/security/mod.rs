@@ -24,7 +24,7 @@ mod own_files;
 mod placeholders;
 mod protected_files;
 mod reach;
-mod reading;
+pub(crate) mod reading;
 mod secrets;
 mod sessions;
 mod toolchains;

@@ -2,7 +2,8 @@
 //!
 //! `test` is the one test command: it sets the machine up and then runs all checks. `tidy` checks
 //! the rules that the compiler cannot see. `docs` writes the generated pages. `new-tool` adds a tool
-//! to a family. `bench` prints speed and memory compared with a peer. `soak` calls and kills many
+//! to a family. `dist` makes the artefacts of a release; it is the crate `xtask-dist`, because it needs compressors that
+//! the other commands need not wait for. `bench` prints speed and memory compared with a peer. `soak` calls and kills many
 //! processes for hours.
 //!
 //! This crate does not ship, and no crate of the product depends on it. Its only state lies under
@@ -58,7 +59,7 @@ enum Task {
     /// Checks the repository's own rules: crate edges, file sizes, examples, names
     #[command(after_help = tidy::list())]
     Tidy,
-    /// Writes `docs/tools/`, the page of the configuration, its schema, and the OpenAPI document
+    /// Writes `docs/tools/`, the page of the configuration, its schema, and the description of the HTTP API
     Docs {
         /// Writes nothing, and fails if a page differs from the generated one
         #[arg(long)]
@@ -70,6 +71,12 @@ enum Task {
         family: String,
         /// Name of the tool, such as `file_read`
         name: String,
+    },
+    /// Makes the artefacts of a release: builds, packs, installs and tries them; `--help` lists its options
+    #[command(disable_help_flag = true)]
+    Dist {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+        options: Vec<String>,
     },
     /// Measures the search quality of knowledge on a collection in BEIR's layout: by words, by
     /// vectors, by both, and by both with half of the vectors
@@ -118,6 +125,10 @@ fn run(task: Task) -> Result<()> {
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
         Task::NewTool { family, name } => new_tool::add(&repository, &family, &name),
+        Task::Dist { options } => {
+            let line = ["run", "--quiet", "--locked", "--package", "xtask-dist", "--"];
+            command::run(repository.cargo(&line).args(options))
+        }
         Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
         Task::Soak(options) => soak::run(&repository, options),
@@ -138,7 +149,7 @@ mod tests {
     #[test]
     fn a_bare_call_lists_every_command() {
         let help = Arguments::command().render_help().to_string();
-        for name in ["test", "tidy", "docs", "new-tool", "eval", "bench", "soak"] {
+        for name in ["test", "tidy", "docs", "new-tool", "dist", "eval", "bench", "soak"] {
             assert!(help.contains(name), "{name} is missing from:\n{help}");
         }
     }

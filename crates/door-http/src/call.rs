@@ -210,6 +210,10 @@ impl Asker for Listener {
         );
         Box::pin(async { Answer::Nobody { hint: ANSWERED_ELSEWHERE.to_owned() } })
     }
+
+    fn can_ask(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

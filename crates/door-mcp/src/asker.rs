@@ -31,6 +31,10 @@ impl Asker for ElicitByRequest {
             }
         })
     }
+
+    fn can_ask(&self) -> bool {
+        self.shows_forms
+    }
 }
 
 impl ElicitByRequest {
@@ -171,6 +175,11 @@ impl Asker for ElicitByRetry {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(self.decide(approval))
     }
+
+    /// Returns false: the client learns of a question only when the call has ended.
+    fn can_ask(&self) -> bool {
+        false
+    }
 }
 
 /// Denies without asking, and stores no question for other users: a completion while the user types
@@ -180,6 +189,10 @@ pub(crate) struct NoQuestions;
 impl Asker for NoQuestions {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Nobody { hint: String::new() } })
+    }
+
+    fn can_ask(&self) -> bool {
+        false
     }
 
     fn knows_the_answer(&self) -> bool {

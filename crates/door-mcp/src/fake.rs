@@ -154,6 +154,8 @@ impl Fake {
             digest: request.arguments.to_string(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: engine::Program::default(),
         };
         let answer = tokio::select! {

@@ -226,6 +226,8 @@ mod tests {
             digest: "d".to_owned(),
             effects_digest: "e".to_owned(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: engine::Program::default(),
         }
     }

@@ -131,6 +131,8 @@ mod tests {
             digest: "the digest".to_owned(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: engine::Program::default(),
         }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Carrier, Gate, GateEvent, Listeners, Trust, Verdict};
+use egress::{Authority, Carrier, Gate, GateEvent, Listeners, Peer, Trust, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use jiff::Timestamp;
@@ -57,7 +57,7 @@ impl Resolve for Here {
 impl Gate for All {
     type Resolver = Here;
 
-    fn judge(&self, host: &Host, _port: u16) -> Verdict {
+    async fn judge(&self, host: &Host, _port: u16, _peer: Peer) -> Verdict {
         if host.to_string() == OPENED { Verdict::Opened } else { Verdict::Through }
     }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use fetch::address::Host;
@@ -22,15 +21,12 @@ use crate::refusal::Refusal;
 use crate::respond::{self, ANSWERED, ConnectionState, ExchangeFailure};
 use crate::serve::EntryPoint;
 use crate::session::Session;
-use crate::slots::Slot;
+use crate::slots::{KEPT, Slot};
 use crate::sni::TIMEOUT;
 use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
 use crate::{Gate, Way};
-
-/// Maximum wait for the next request on a connection.
-pub(crate) const KEPT: Duration = Duration::from_mins(1);
 
 /// Maximum length of a body that is buffered when it may contain a placeholder, in bytes. A
 /// buffered body is sent with its length, because some servers accept no other.
@@ -118,7 +114,7 @@ async fn exchange<G: Gate>(
             return Err(refusal.into());
         }
     };
-    session.judge(&host, port, Way::Http).await?;
+    session.judge(&host, port, Way::Http, &scope.place).await?;
     if scope.opened && asks_for_another_protocol(&head.headers) {
         let reason = format!(
             "a secret belongs to {host}, so its traffic is searched for secrets, which is impossible \

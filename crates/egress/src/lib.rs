@@ -37,9 +37,10 @@ mod upload;
 mod upstream;
 
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
@@ -67,10 +68,10 @@ pub trait Gate: Send + Sync + 'static {
     type Resolver: Resolve + Sync;
 
     /// Decides whether the host may be reached at this port. Called for every connection, and for
-    /// every HTTP request.
-    fn judge(&self, host: &Host, port: u16) -> Verdict;
+    /// every HTTP request. The connection is held until the decision.
+    fn judge(&self, host: &Host, port: u16, peer: Peer) -> impl Future<Output = Verdict> + Send;
 
-    /// Returns true if the host may be reached at some port, so that its name gets an address in the cells.
+    /// Returns true if the name of the host gets an address in the cells.
     fn knows(&self, host: &Host) -> bool;
 
     /// Returns the permission for the addresses that the host may resolve to, besides public ones.
@@ -135,6 +136,17 @@ impl Cover for NoRedaction {
     fn text(&self, _text: &str) -> Option<String> {
         None
     }
+}
+
+/// The program's end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Number of the connection, unique in its network.
+    pub number: u64,
+    /// Address of the program's socket.
+    pub client: SocketAddr,
+    /// Address that the program connected to.
+    pub server: SocketAddr,
 }
 
 /// Decision of a gate.
@@ -204,6 +216,9 @@ pub struct Listeners {
     pub names: UdpSocket,
 }
 
+/// Maximum wait at the end of the thread for work that cannot be interrupted.
+const LEFT_FOR: Duration = Duration::from_millis(100);
+
 /// The thread that carries the connections. The thread and the connections end when this is
 /// dropped, which waits for them.
 #[derive(Debug)]
@@ -227,8 +242,8 @@ impl Carrier {
             // The sender is only ever dropped, never used.
             let _dropped = runtime.block_on(ended);
             // A name that is being resolved by the system cannot be interrupted, and is not waited
-            // for.
-            runtime.shutdown_background();
+            // for. Idle threads end at once.
+            runtime.shutdown_timeout(LEFT_FOR);
         })?;
         Ok(Self { handle, ends: Some(ends), thread: Some(thread) })
     }

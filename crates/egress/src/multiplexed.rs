@@ -27,10 +27,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use crate::Gate;
-use crate::forward::{KEPT, Scope};
+use crate::forward::Scope;
 use crate::head::LARGEST;
 use crate::respond::ANSWERED;
 use crate::session::Session;
+use crate::slots::KEPT;
 use crate::sni::TIMEOUT;
 use servers::Servers;
 

@@ -83,9 +83,12 @@ async fn take<G: Gate>(
 ) -> io::Result<()> {
     let mut carried = JoinSet::new();
     loop {
-        let stream = tokio::select! {
+        let (stream, client, server) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok((stream, client)) => match stream.local_addr() {
+                    Ok(server) => (stream, client, server),
+                    Err(_) => continue,
+                },
                 // The client has gone, or the process has no free descriptor. Both are temporary.
                 Err(_) => {
                     tokio::task::yield_now().await;
@@ -94,7 +97,7 @@ async fn take<G: Gate>(
             },
             Some(_) = carried.join_next(), if !carried.is_empty() => continue,
         };
-        let (session, held) = (session.clone(), places.enter().await);
+        let (session, held) = (session.clone(), places.enter(client, server).await);
         carried.spawn(async move {
             let place = held.place.clone();
             let client = Client { stream, place: place.clone() };
@@ -148,7 +151,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Clie
     if head.framing != head::Framing::Length(0) {
         return Refusal::malformed("CONNECT has a body").send(&mut client).await;
     }
-    let server = match session.judge(&host, port, Way::Connect).await {
+    let server = match session.judge(&host, port, Way::Connect, &client.stream.place).await {
         // Requests are judged one by one; the first one makes the connection.
         Ok(TlsInspection::Requests) => Ok(None),
         Ok(TlsInspection::Nothing) => session.open(&host, port, Way::Connect).await.map(Some),
@@ -202,7 +205,7 @@ async fn tls<G: Gate>(
         (Some(Ok(named)), _) => named,
         (Some(Err(error)), _) => return refuse_tls(session, client, &meant, port, error.to_string()).await,
     };
-    let server = match session.judge(&host, port, Way::Tls).await {
+    let server = match session.judge(&host, port, Way::Tls, &client.stream.place).await {
         Ok(TlsInspection::Requests) => {
             return opened(session, client, host, port, EntryPoint::Everywhere).await;
         }

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::dns::Addresses;
 use crate::refusal::Refusal;
+use crate::slots::Slot;
 use crate::{Gate, GateEvent, Verdict, Way};
 
 /// Maximum time to establish a connection.
@@ -43,8 +44,16 @@ impl<G: Gate> Session<G> {
     ///
     /// # Errors
     /// The refusal, which has been recorded.
-    pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<TlsInspection, Refusal> {
-        match self.gate.judge(host, port) {
+    pub(crate) async fn judge(
+        &self,
+        host: &Host,
+        port: u16,
+        way: Way,
+        place: &Arc<Slot>,
+    ) -> Result<TlsInspection, Refusal> {
+        // A connection that is held counts as active, so that it does not end in favour of another.
+        let _working = place.work();
+        match self.gate.judge(host, port, place.peer).await {
             Verdict::Through => Ok(TlsInspection::Nothing),
             Verdict::Opened => Ok(TlsInspection::Requests),
             Verdict::Refused(reason) => Err(self.refuse(host.to_string(), port, way, reason).await),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use crate::forward::KEPT;
+use crate::Peer;
+
+/// Maximum wait for the next request on a connection.
+pub(crate) const KEPT: Duration = Duration::from_mins(1);
 
 /// Interval at which a waiting connection looks for one that has been idle for long enough.
 const LOOKED: Duration = Duration::from_secs(1);
@@ -37,6 +41,7 @@ struct SlotTable {
 /// The slot of one connection.
 #[derive(Debug)]
 pub(crate) struct Slot {
+    pub(crate) peer: Peer,
     moved: Mutex<Instant>,
     /// Number of active requests and tunnels.
     working: AtomicUsize,
@@ -58,10 +63,10 @@ impl Slots {
     /// Takes a slot for a new connection. If all slots are taken, the connection that has been idle
     /// for longest ends. Connections without an active request come first; after them, active ones
     /// without traffic for a minute.
-    pub(crate) async fn enter(self: &Arc<Self>) -> HeldSlot {
+    pub(crate) async fn enter(self: &Arc<Self>, client: SocketAddr, server: SocketAddr) -> HeldSlot {
         loop {
             let freed = self.freed.notified();
-            if let Some(held) = self.try_enter() {
+            if let Some(held) = self.try_enter(client, server) {
                 return held;
             }
             // Look again even if no slot was freed: an active connection may have become idle.
@@ -69,7 +74,7 @@ impl Slots {
         }
     }
 
-    fn try_enter(self: &Arc<Self>) -> Option<HeldSlot> {
+    fn try_enter(self: &Arc<Self>, client: SocketAddr, server: SocketAddr) -> Option<HeldSlot> {
         let mut taken = self.taken.lock();
         if taken.places.len() >= self.most {
             let idlest = taken.places.iter().min_by_key(|(_, place)| (place.works(), place.moved()));
@@ -83,6 +88,7 @@ impl Slots {
         let number = taken.next;
         taken.next += 1;
         let place = Arc::new(Slot {
+            peer: Peer { number, client, server },
             moved: Mutex::new(Instant::now()),
             working: AtomicUsize::new(0),
             wanted_back: Notify::new(),

@@ -14,6 +14,7 @@ use tool::{
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
 use crate::checkpoint_rows::Author;
+use crate::connections::CallConnections;
 use crate::db_change::DbChanges;
 use crate::digest::digest;
 use crate::networks::InUse;
@@ -110,6 +111,10 @@ pub(crate) struct Call {
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
     pub(crate) held: ByteReservation,
+    /// Connections of its commands, if they may reach hosts.
+    pub(crate) connections: Option<Arc<CallConnections>>,
+    /// Hosts that its commands could reach, as `HOST:PORT`.
+    pub(crate) reached: Vec<String>,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
     /// Data for a trace of the call, if calls are traced.
@@ -169,6 +174,8 @@ impl Call {
             outputs: Vec::new(),
             warnings: Vec::new(),
             held: ByteReservation::default(),
+            connections: None,
+            reached: Vec::new(),
             network_in_use: None,
             noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
             started_at: now,
@@ -286,6 +293,7 @@ impl Call {
         }
         meta.approved_by = self.approved_by;
         meta.sandbox = self.sandbox;
+        meta.reached = self.reached;
         meta.changes = self.changes;
         meta.checkpoint = self.checkpoint;
         meta.truncated = self.truncated;

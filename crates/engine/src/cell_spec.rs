@@ -8,10 +8,12 @@ use policy::Policy;
 use sandbox::{CellHost, CellSpec};
 use tool::{Effect, Lane, ToolError};
 
+use crate::approvals::ConnectionAsker;
 use crate::call::Call;
+use crate::connections::CallConnections;
 use crate::denied::{DeniedFiles, Writes};
+use crate::digest::digest;
 use crate::egress_gate::GateDeps;
-use crate::rules_in_force::RulesInForce;
 use crate::{Engine, cell};
 
 /// Task that specifies the cell of a command.
@@ -69,25 +71,31 @@ impl Engine {
 
     /// Puts the cell into its network. If the network is not available, the cell gets a network of
     /// its own, and its result reports that. Returns a warning for the user.
-    fn settle_network(&self, network: &Network, cell: &mut CellSpec, host: &mut CellHost) -> Option<String> {
+    fn settle_network(
+        &self,
+        network: &Network,
+        connections: Option<Arc<CallConnections>>,
+        (cell, host): (&mut CellSpec, &mut CellHost),
+    ) -> Option<String> {
         let Network { owner, rules } = network;
-        match rules {
-            Rules::These(_) if !host.isolation.can_give_network() => {
+        match (rules, connections) {
+            (Rules::These(rules), _) if !rules.allows_hosts() && !host.isolation.can_give_network() => {}
+            (Rules::These(_), _) if !host.isolation.can_give_network() => {
                 let because = host.isolation.no_network_because();
                 return Some(format!("no host can be reached from this command: {because}"));
             }
-            Rules::These(rules) => {
+            (Rules::These(rules), Some(connections)) => {
                 let around = GateDeps {
-                    policy: RulesInForce::of(rules.clone()),
+                    policy: rules.clone(),
                     store: self.store.clone(),
                     redactor: self.redactor.clone(),
                     clock: self.clock.clone(),
                     vault: self.vault.clone(),
                     folder: self.cell.certificates.clone(),
                 };
-                return self.networks.settle_with_way_out(owner, (cell, host), &around).err();
+                return self.networks.settle_with_way_out(owner, (cell, host), &around, connections).err();
             }
-            Rules::NoHosts | Rules::TooMany => {}
+            (Rules::These(_), None) | (Rules::NoHosts | Rules::TooMany, _) => {}
         }
         if host.spawner.is_some() && self.networks.settle(owner, host).is_err() {
             host.spawner = None;
@@ -101,7 +109,8 @@ impl Engine {
     pub(crate) fn network(&self, call: &Call) -> Network {
         let owner = call.owner();
         // A command that only reads needs no host.
-        if !self.policy.allows_hosts() || call.passed_as_reading() {
+        let reaches = |policy: &Policy| policy.allows_hosts() || policy.asks_about_hosts();
+        if !reaches(&self.policy) || call.passed_as_reading() {
             return Network { owner, rules: Rules::NoHosts };
         }
         if call.ceiling.is_unbounded() {
@@ -109,12 +118,34 @@ impl Engine {
         }
         let ceiling = call.ceiling.of_connections();
         let rules = self.policy.under(&ceiling);
-        if !rules.allows_hosts() {
+        if !reaches(&rules) {
             return Network { owner, rules: Rules::NoHosts };
         }
         match self.networks.owner_under(&owner, ceiling) {
             Some(owner) => Network { owner, rules: Rules::These(Arc::new(rules)) },
             None => Network { owner, rules: Rules::TooMany },
+        }
+    }
+
+    /// Returns the source of answers about the connections of the call's commands.
+    fn connection_asker(&self, call: &Call) -> ConnectionAsker {
+        let runs = |part: &&policy::Part| matches!(part.effect, Effect::Run { .. });
+        ConnectionAsker {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            redactor: self.redactor.clone(),
+            signals: self.answers.clone(),
+            place: self.place.clone(),
+            program: self.program().clone(),
+            id: call.id.clone(),
+            session: call.session.clone(),
+            door: call.door,
+            dialect: call.dialect,
+            asker: call.asker.clone(),
+            stop: call.stop.clone(),
+            tool: call.tool.clone(),
+            command: call.effects.iter().find(runs).cloned(),
+            request: digest(&(&call.digest(), "its connections")),
         }
     }
 
@@ -133,6 +164,10 @@ impl Engine {
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
         let owner = call.owner();
         let (reads_only, apart) = (call.passed_as_reading(), self.is_apart(call));
+        let undoable = call.passed_as_undoable();
+        let connects = matches!(network.rules, Rules::These(_));
+        let connections = connects.then(|| Arc::new(CallConnections::new(self.connection_asker(call))));
+        call.connections.clone_from(&connections);
         let starts_in = call.effects.iter().find_map(|part| match &part.effect {
             Effect::Run { directory, .. } => Some(part.real.clone().unwrap_or_else(|| directory.clone())),
             _ => None,
@@ -149,8 +184,12 @@ impl Engine {
                 let folders = policy::project_folders(&directory, &engine.place.workspace);
                 cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
             }
-            told.extend(engine.settle_network(&network, cell, host));
+            told.extend(engine.settle_network(&network, connections, (cell, host)));
             told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
+            if undoable {
+                // Other roots are written directly, which cannot be undone.
+                cell.read_only.append(&mut cell.read_write);
+            }
             if reads_only {
                 cell.reads_only = true;
                 // Otherwise git would refresh its index, and that work would be discarded.
@@ -175,7 +214,10 @@ impl Engine {
     /// Returns true if effects of the call leave this machine, or may leave it, so that its intent
     /// must be on the disk first.
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
-        let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
+        // A connection to a host on no list is recorded on the disk before it is made.
+        let reaches_hosts = lane == Lane::Command
+            && self.policy.allows_hosts()
+            && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
     }
 }

@@ -130,9 +130,7 @@ impl Engine {
             let changes = effects.iter().filter(|part| !matches!(part.effect, Effect::Read { .. })).count();
             return changes > 0 && self.direct_paths(effects, plan).len() == changes;
         }
-        let writes_elsewhere =
-            || self.policy.roots().iter().any(|root| root.write && root.path != self.place.workspace);
-        spec.lane != Lane::Command || !writes_elsewhere() && self.can_give_overlay(snapshots, &self.policy)
+        spec.lane != Lane::Command || self.can_give_overlay(snapshots, &self.policy)
     }
 
     /// Examines the changes that a tool has made itself, and completes the checkpoint.

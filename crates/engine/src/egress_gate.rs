@@ -5,18 +5,18 @@
 //! connection is therefore checked against the same lists at that time, and written into the audit.
 //! The next response of a command reports refused connections to the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Cover, Gate, GateEvent, Position, Secret, Verdict, Way};
+use egress::{Authority, Cover, Gate, GateEvent, Peer, Position, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
 use parking_lot::Mutex;
-use policy::{AddressVerdict, Policy};
+use policy::{AddressVerdict, ConnectionVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
 use store_api::{AuditRow, Durability, Kind, Store};
@@ -24,9 +24,11 @@ use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 
 use crate::Redactor;
+use crate::approvals::place;
+use crate::connection_owner::ConnectionOwners;
+use crate::connections::CallConnections;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
-use crate::rules_in_force::RulesInForce;
 
 /// Tool name in the row of a connection that a command made, or was refused.
 pub(crate) const CONNECTIONS: &str = "cell_connect";
@@ -42,7 +44,7 @@ const MAX_REMEMBERED: usize = 1024;
 /// Parts from which every way out is built.
 #[derive(Clone)]
 pub(crate) struct GateDeps {
-    pub(crate) policy: RulesInForce,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
@@ -56,6 +58,9 @@ pub(crate) struct WayOut {
     around: GateDeps,
     session: String,
     refused: Mutex<RefusalLog>,
+    owners: ConnectionOwners,
+    /// Hosts and ports that a human has allowed to a call in this network.
+    approved: Mutex<HashSet<(String, u16)>>,
     given: Arc<SessionPlaceholders>,
     /// Secrets that the session's programs may use, set by the first command for which such a
     /// secret exists.
@@ -67,6 +72,8 @@ struct RefusalLog {
     /// Refusals that were not reported to the agent yet; `more` counts the others.
     told: Vec<String>,
     more: usize,
+    /// Reasons that the answer of a call reports in its own words.
+    told_by_calls: HashSet<String>,
     /// Time at which each refusal was last recorded, and the number of repetitions since then.
     written: HashMap<(String, u16), (Instant, u64)>,
 }
@@ -74,7 +81,45 @@ struct RefusalLog {
 impl WayOut {
     pub(crate) fn of(around: GateDeps, session: &str, given: Arc<SessionPlaceholders>) -> Self {
         let (session, refused) = (session.to_owned(), Mutex::default());
-        Self { around, session, refused, given, secrets: OnceLock::new() }
+        Self {
+            around,
+            session,
+            refused,
+            owners: ConnectionOwners::default(),
+            approved: Mutex::default(),
+            given,
+            secrets: OnceLock::new(),
+        }
+    }
+
+    /// Registers a call whose commands run in this network.
+    pub(crate) fn add(&self, connections: Arc<CallConnections>) {
+        self.owners.add(connections);
+    }
+
+    /// Decides a connection to a host on no list.
+    async fn ask(&self, host: &str, port: u16, peer: Peer, unlisted: String) -> Result<(), String> {
+        let Some((call, program)) = self.owners.find(peer).await else {
+            // A command that passes as read-only is not registered, so its connections end here.
+            return Err(unlisted);
+        };
+        let connection = crate::approvals::HostConnection { host: host.to_owned(), port, program };
+        let decided = call.decide(connection).await;
+        let mut refused = self.refused.lock();
+        match &decided {
+            Ok(()) => {
+                self.approved.lock().insert((host.to_owned(), port));
+                drop(refused);
+                call.note_reached(place(host, port));
+            }
+            Err(reason) => {
+                if refused.told_by_calls.len() >= MAX_REMEMBERED {
+                    refused.told_by_calls.clear();
+                }
+                refused.told_by_calls.insert(reason.clone());
+            }
+        }
+        decided
     }
 
     /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files
@@ -97,11 +142,6 @@ impl WayOut {
         cell.read_only.push(secrets.bundle());
         cell.environment.extend(variables);
         Ok(())
-    }
-
-    /// Obeys this policy from now on.
-    pub(crate) fn follow(&self, policy: Arc<Policy>) {
-        self.around.policy.set(policy);
     }
 
     /// Ends the session.
@@ -128,7 +168,7 @@ impl WayOut {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
         let mut refused = self.refused.lock();
         let note = format!("a connection to {place} was refused: {reason}");
-        if !refused.told.contains(&note) {
+        if !refused.told_by_calls.contains(reason) && !refused.told.contains(&note) {
             if refused.told.len() < MAX_TOLD { refused.told.push(note) } else { refused.more += 1 }
         }
         if refused.written.len() >= MAX_REMEMBERED {
@@ -185,8 +225,19 @@ impl WayOut {
 impl Gate for WayOut {
     type Resolver = Names;
 
-    fn judge(&self, host: &Host, port: u16) -> Verdict {
-        match self.around.policy.get().host_verdict(&host.to_string(), port) {
+    async fn judge(&self, host: &Host, port: u16, peer: Peer) -> Verdict {
+        let name = host.to_string();
+        let decided = match self.around.policy.connection_verdict(&name, port) {
+            ConnectionVerdict::Allowed => {
+                if let Some((call, _)) = self.owners.find_if_listed(peer).await {
+                    call.note_reached(place(&name, port));
+                }
+                Ok(())
+            }
+            ConnectionVerdict::Ask(unlisted) => self.ask(&name, port, peer, unlisted).await,
+            ConnectionVerdict::Denied(reason) => Err(reason),
+        };
+        match decided {
             Ok(()) if self.secrets.get().is_some_and(|secrets| secrets.belong_to(host)) => Verdict::Opened,
             Ok(()) => Verdict::Through,
             Err(reason) => Verdict::Refused(reason),
@@ -194,11 +245,14 @@ impl Gate for WayOut {
     }
 
     fn knows(&self, host: &Host) -> bool {
-        self.around.policy.get().names_host(&host.to_string())
+        let host = host.to_string();
+        !is_asked_by_habit(&host) && self.around.policy.resolves_host(&host)
     }
 
     fn permission(&self, host: &Host, port: u16) -> Permission {
-        permission(self.around.policy.get(), host.to_string(), port)
+        let host = host.to_string();
+        let approved = self.approved.lock().contains(&(host.clone(), port));
+        permission(self.around.policy.clone(), host, port, approved)
     }
 
     fn resolver(&self) -> &Names {
@@ -214,8 +268,13 @@ impl Gate for WayOut {
             },
             None => 0,
         };
-        // A refused connection has no effect that its row would have to precede.
-        let durability = if met.refused.is_some() { Durability::Behind } else { Durability::Committed };
+        // A refused connection has no effect that its row would have to precede. The intent of a call
+        // with listed hosts is on the disk, and that of other calls need not be.
+        let durability = match &met.refused {
+            Some(_) => Durability::Behind,
+            None if self.approved.lock().contains(&(met.host.clone(), met.port)) => Durability::Flushed,
+            None => Durability::Committed,
+        };
         let effect = Effect::Connect { host: met.host, port: met.port, method: None, only_asks: false };
         let row = self.row(met.way.as_str(), &effect, met.refused.as_deref(), repeated);
         self.around.store.audit().append(row, durability).await.map(drop).map_err(io::Error::other)
@@ -286,8 +345,8 @@ impl Resolve for Names {
 }
 
 /// Returns the permission for the addresses to which the host may resolve.
-fn permission(policy: Arc<Policy>, host: String, port: u16) -> Permission {
-    Permission::judged(move |address| match policy.address_verdict(&host, address, port) {
+fn permission(policy: Arc<Policy>, host: String, port: u16, approved: bool) -> Permission {
+    Permission::judged(move |address| match policy.address_verdict(&host, address, port, approved) {
         AddressVerdict::Denied => Some(false),
         AddressVerdict::Named => Some(true),
         AddressVerdict::Unnamed => None,
@@ -314,7 +373,7 @@ mod tests {
             ("93.184.216.36", 443, true),
             ("10.0.0.1", 443, false),
         ] {
-            let permission = permission(policy.clone(), "a.example".to_owned(), port);
+            let permission = permission(policy.clone(), "a.example".to_owned(), port, false);
             assert_eq!(permission.covers(address.parse().unwrap()), may, "{address} {port}");
         }
     }

@@ -85,7 +85,7 @@ impl Hosts for HostGuard {
     }
 
     fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool> {
-        match self.policy.address_verdict(host, address, port) {
+        match self.policy.address_verdict(host, address, port, false) {
             AddressVerdict::Denied => Some(false),
             AddressVerdict::Named => Some(true),
             AddressVerdict::Unnamed => {

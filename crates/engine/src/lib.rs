@@ -19,6 +19,8 @@ mod cell_spec;
 mod change_area;
 mod checkpoint_rows;
 mod commit_changes;
+mod connection_owner;
+mod connections;
 mod context;
 mod db_change;
 mod db_checkpoint;
@@ -53,7 +55,6 @@ mod renames;
 mod request;
 mod resources;
 mod retained_output;
-mod rules_in_force;
 mod running;
 mod saved_contents;
 mod secrets;
@@ -61,7 +62,6 @@ mod settle_checkpoints;
 mod small_file;
 mod snapshot;
 mod stopping;
-mod successor;
 mod summary;
 mod timer;
 mod toolchains;
@@ -87,8 +87,8 @@ use tool::{
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, NoAsker, Offer,
-    PatternKind, Scope, StoredQuestion,
+    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection,
+    NoAsker, Offer, PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
 pub use budget::{Allowance, Budget};
@@ -181,15 +181,15 @@ pub struct Engine {
     place: Place,
     policy: Arc<Policy>,
     store: Arc<dyn Store>,
-    registry: Arc<Registry>,
+    registry: Registry,
     clock: Arc<dyn Clock>,
     timer: Arc<dyn Timer>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
-    hidden: Arc<hidden::HiddenFiles>,
+    hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
-    isolations: Arc<isolation::Isolations>,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<BackgroundCommands>>,
@@ -199,17 +199,17 @@ pub struct Engine {
     reach: reach::AccessScope,
     leases: approvals::Leases,
     answers: approvals::AnswerSignals,
-    lanes: Arc<admit::Lanes>,
+    lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
     homes: Option<Arc<cell_cache::Homes>>,
     notices: Vec<String>,
     /// Removals that continue after the answers.
-    removals: Arc<commit_changes::BackgroundWork>,
+    removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
-    pruned: Arc<Mutex<jiff::Timestamp>>,
+    pruned: Mutex<jiff::Timestamp>,
     running: Arc<RunningCalls>,
-    counted: Arc<figures::Counted>,
+    counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
     summarizer: Option<Arc<dyn Summarizer>>,
@@ -217,11 +217,7 @@ pub struct Engine {
     networks: Arc<networks::Networks>,
     threads: Threads,
     resources: Arc<Resources>,
-    closed: Arc<AtomicBool>,
-    /// True if this engine came about by a change of the policy, and shares what it works with.
-    is_successor: bool,
-    /// Engine for later calls, after a change of the policy.
-    successor: Mutex<Option<Arc<Engine>>>,
+    closed: AtomicBool,
 }
 
 impl Engine {
@@ -320,19 +316,19 @@ impl Engine {
             snapshots,
             homes: homes.map(Arc::new),
             notices,
-            removals: Arc::default(),
-            pruned: Arc::new(Mutex::new(clock.now())),
-            lanes: Arc::new(admit::Lanes::new(admit::LaneLimits::of(&policy))),
+            removals: commit_changes::BackgroundWork::default(),
+            pruned: Mutex::new(clock.now()),
+            lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::AccessScope::open(policy.clone(), denied.clone(), &place)?,
             denied,
-            hidden: Arc::default(),
+            hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
-            isolations: Arc::new(isolation::Isolations::new(cell.entrance.clone())),
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
-            registry: Arc::new(registry),
+            registry,
             clock,
             timer,
             cell,
@@ -345,7 +341,7 @@ impl Engine {
             answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
             running: Arc::default(),
-            counted: Arc::default(),
+            counted: figures::Counted::default(),
             tracer,
             program,
             summarizer,
@@ -353,9 +349,7 @@ impl Engine {
             networks,
             resources: Arc::new(Resources::new(pools, threads.clone())),
             threads,
-            closed: Arc::default(),
-            is_successor: false,
-            successor: Mutex::default(),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -424,7 +418,6 @@ impl Engine {
     }
 
     async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
-        let engine = self.successor().unwrap_or_else(|| self.clone());
         let stop = request.stop.clone();
         let id = new_call_id(self.clock.as_ref());
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
@@ -433,6 +426,7 @@ impl Engine {
         let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
+        let engine = self.clone();
         tokio::spawn(async move {
             let refused = refused.or_else(|| engine.closed.load(Ordering::SeqCst).then(shut_down));
             let tool =

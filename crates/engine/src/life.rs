@@ -126,6 +126,8 @@ impl Engine {
         let produced = self.undo_data(call, produced).await;
         if tool.spec().lane == Lane::Command {
             call.exit_code = exit_code(&produced);
+            let told = self.told_by_read_only_roots(call);
+            call.warnings.extend(told);
         }
         if has_run && produced.is_err() {
             call.fail();
@@ -189,14 +191,6 @@ impl Engine {
         self.foresee(call).await?;
         let mut decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         decision = self.decide_with_leases(call, decision).await?;
-        let writes_elsewhere =
-            || call.rules(self).roots().iter().any(|root| root.write && root.path != self.place.workspace);
-        if decision.line == policy::Line::Undoable && tool.spec().lane == Lane::Command && writes_elsewhere()
-        {
-            // Leased paths are written directly, which cannot be undone.
-            call.undoable = false;
-            decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
-        }
         let error = (decision.verdict == policy::Verdict::Deny).then(|| denied(&decision));
         call.decision = Some(decision);
         error.map_or(Ok(()), Err)
@@ -303,7 +297,7 @@ impl Engine {
         let own = OwnChange::begin(&self.denied, &call.effects).await;
         // If other calls run, staying awake would take their time.
         let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
-        let mut deadline = self.timer.sleep(call.timeout);
+        let mut deadline = self.deadline(call);
         let mut task = start(prepared, context.clone(), in_a_moment);
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
@@ -342,6 +336,7 @@ impl Engine {
             self.networks.rest_soon();
         }
         call.sandbox = result.sandbox.take();
+        self.settle_connections(call).await;
         let told = self.told_by_network(call, result.missed_hosts.take());
         call.warnings.extend([context.take_warnings(), told].concat());
         if result.output.is_err() {

@@ -6,12 +6,13 @@
 
 use std::net::IpAddr;
 
-use policy::{Policy, hosts_fetched};
-use tool::Effect;
+use policy::{ConnectionVerdict, Policy, hosts_fetched};
+use tool::{BoxFuture, Effect};
 
 use crate::Engine;
 use crate::call::Call;
 use crate::cell_spec::Rules;
+use crate::connections::ConnectionSummary;
 
 /// Port used in the check of a host whose port is unknown.
 const HTTPS: u16 = 443;
@@ -27,6 +28,41 @@ const NOT_THAT_HOST: &str = "no network here except the hosts in `allowed_hosts`
 const ONLY_READS: &str = "no network here: a command that passes as read-only has none";
 
 impl Engine {
+    /// Returns the deadline of the call's run. It rests while a connection is held.
+    pub(crate) fn deadline(&self, call: &Call) -> BoxFuture<'static, ()> {
+        let (timer, timeout) = (self.timer.clone(), call.timeout);
+        match call.connections.clone() {
+            Some(connections) => Box::pin(async move { connections.deadline(timer.as_ref(), timeout).await }),
+            None => Box::pin(async move { timer.sleep(timeout).await }),
+        }
+    }
+
+    /// Ends the connections of the call, unless its commands continue in the background.
+    pub(crate) async fn settle_connections(&self, call: &mut Call) {
+        let Some(connections) = call.connections.take() else { return };
+        let ConnectionSummary { reached, note } = connections.end().await;
+        call.reached = reached;
+        call.warnings.extend(note);
+    }
+
+    /// Returns a message for a failed command that passed because it can be undone, if a folder that
+    /// the profile lists was read-only for that reason.
+    pub(crate) fn told_by_read_only_roots(&self, call: &Call) -> Option<String> {
+        let has_failed = call.exit_code.is_some_and(|code| code != 0);
+        if !has_failed || !call.passed_as_undoable() {
+            return None;
+        }
+        let rules = call.rules(self);
+        let listed = rules.roots().iter().filter(|root| root.write && root.path != self.place.workspace);
+        let listed: Vec<String> = listed.map(|root| root.path.display().to_string()).collect();
+        (!listed.is_empty()).then(|| {
+            format!(
+                "{} was read-only for this command, because the command passed as undoable; a command of                  `allowed_exec_command`, or one that a person approves, can write there",
+                listed.join(", ")
+            )
+        })
+    }
+
     /// Returns messages about the hosts that the commands of a call did not reach because no list
     /// names them.
     pub(crate) fn told_by_network(&self, call: &Call, missed: Option<Vec<String>>) -> Vec<String> {
@@ -45,7 +81,12 @@ impl Engine {
         let rules = call.rules(self);
         if matches!(network.rules, Rules::These(_)) {
             // A host in the line need not have been refused: the way out has refused nothing.
-            return missed.map_or_else(Vec::new, |hosts| unreached(&rules, hosts, NOT_THAT_HOST));
+            let mut hosts = missed.unwrap_or_default();
+            hosts.retain(|host| !matches!(rules.connection_verdict(host, HTTPS), ConnectionVerdict::Ask(_)));
+            return if hosts.is_empty() { hosts } else { unreached(&rules, hosts, NOT_THAT_HOST) };
+        }
+        if call.passed_as_reading() && rules.asks_about_hosts() {
+            return missed.map_or_else(Vec::new, |_| vec![ONLY_READS.to_owned()]);
         }
         let named = line.map(hosts_fetched).unwrap_or_default();
         let Some(missed) = missed else {

@@ -67,6 +67,9 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if let Some(parent) = &call.parent {
         plan["parent"] = json!(parent.0);
     }
+    if !call.reached.is_empty() {
+        plan["reached"] = json!(call.reached);
+    }
     // Set in the row that records how a call ended.
     if let Some(code) = call.exit_code {
         plan["exit_code"] = json!(code);

@@ -288,7 +288,22 @@ impl Undo {
         if !unsaved.is_empty() {
             notes.push(left_out(&unsaved));
         }
+        notes.extend(checkpoints.iter().filter_map(|checkpoint| self.told_by_reached(checkpoint)));
         Ok(UndoReport { paths: laid.paths, notes, taken_at: draft.begun() })
+    }
+
+    /// Returns a note about the hosts that the call of a checkpoint could reach. Undoing restores the
+    /// files even if the audit cannot be read.
+    fn told_by_reached(&self, checkpoint: &Checkpoint) -> Option<String> {
+        let rows = self.store.audit().show(&checkpoint.id).unwrap_or_default();
+        let plans = rows.iter().filter_map(|recorded| recorded.row.plan.as_deref());
+        let reached = plans.rev().find_map(|plan| {
+            let plan: serde_json::Value = serde_json::from_str(plan).ok()?;
+            let reached = plan.get("reached")?.as_array()?;
+            let hosts: Vec<&str> = reached.iter().filter_map(|host| host.as_str()).collect();
+            (!hosts.is_empty()).then(|| hosts.join(", "))
+        })?;
+        Some(format!("what the call sent to {reached} stays sent"))
     }
 
     fn conflict(&self, entries: &[SavedEntry], conflicts: &[Conflict]) -> ToolError {

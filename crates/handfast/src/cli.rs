@@ -242,6 +242,20 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SetupCommand,
     },
+    /// Prints the completions of a shell, which complete commands, options and their values.
+    ///
+    /// The archives and the Debian package contain them already. For bash:
+    /// handfast completions bash > ~/.local/share/bash-completion/completions/handfast
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Writes a man page for each command to a folder.
+    #[command(hide = true)]
+    ManPages {
+        /// An existing folder.
+        folder: PathBuf,
+    },
     /// Prints the OpenAPI document of `up`.
     #[command(hide = true, name = "openapi")]
     OpenApi,

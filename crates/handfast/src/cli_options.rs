@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 25] = [
+const COMMANDS: [(&str, &[&str]); 27] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -73,6 +73,8 @@ const COMMANDS: [(&str, &[&str]); 25] = [
     ("logout", PLACE),
     ("doctor", RULES),
     ("setup", PLACE),
+    ("completions", PLACE),
+    ("man-pages", PLACE),
     ("openapi", PLACE),
     ("probe-attempt", PLACE),
     ("enter-cell", PLACE),
@@ -93,7 +95,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
 }
 
 /// Builds the command line. Options that a command does not accept are hidden in its help.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let whole = Cli::command();
     let globals: Vec<Arg> = globals(&whole).cloned().collect();
     whole.mut_subcommands(|command| {
@@ -160,6 +162,7 @@ mod tests {
             "permission" => "read",
             "control" => "3",
             "client" => "claude",
+            "shell" => "bash",
             _ => "0123456789ab",
         }
     }
@@ -179,7 +182,8 @@ mod tests {
             assert!(COMMANDS.iter().any(|(known, _)| *known == name), "nothing is said of {name}");
             let required = leaf.get_arguments().filter(|argument| argument.is_required_set());
             let required: Vec<String> = required.map(|argument| sample(argument).to_owned()).collect();
-            let since = if name == "undo" { vec!["0123456789ab".to_owned()] } else { Vec::new() };
+            let since =
+                if ["undo", "check"].contains(&name) { vec!["0123456789ab".to_owned()] } else { Vec::new() };
             let line = |more: &[String]| {
                 let words = [&["handfast".to_owned()], more, &words, &required, &since].concat();
                 parse(words.into_iter().map(OsString::from))

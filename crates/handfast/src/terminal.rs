@@ -228,6 +228,10 @@ impl Asker for NoTerminalAsker {
         Box::pin(async { Answer::Nobody { hint: hint.to_owned() } })
     }
 
+    fn can_ask(&self) -> bool {
+        false
+    }
+
     fn waits_for_others(&self, approval: &Approval, most: Duration) {
         note(&format!(
             "{} waits for an answer, for at most {}: on the open screen of `handfast approvals`, or \
@@ -379,6 +383,8 @@ mod tests {
             digest: String::new(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: engine::Program::default(),
         }
     }

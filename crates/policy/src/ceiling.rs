@@ -198,7 +198,8 @@ impl Ceiling {
     #[must_use]
     pub fn of_connections(&self) -> Ceiling {
         let kinds = EffectKinds::of(&[EffectKind::Connect, EffectKind::UseSecret]);
-        Ceiling { effects: self.effects.both(kinds), policies: self.policies.clone(), ..Ceiling::default() }
+        let (effects, policies) = (self.effects.both(kinds), self.policies.clone());
+        Ceiling { effects, policies, may_ask: self.may_ask, ..Ceiling::default() }
     }
 
     /// Returns true if the ceiling has expired, so that every call is denied.

@@ -202,9 +202,7 @@ impl Call<'_> {
 
     /// Applies line 8.
     fn undoable(&self) -> Option<Decision> {
-        // A ceiling that removes the hosts must not let a call pass that is asked about without the ceiling.
-        let lists_hosts = !self.policy.allowed_hosts.is_empty();
-        let in_force = self.request.undoable_in_force && !self.request.background && !lists_hosts;
+        let in_force = self.request.undoable_in_force && !self.request.background;
         let only_workspace =
             !self.judged.is_empty() && self.judged.iter().all(|judged| judged.changes_only_the_workspace);
         (self.policy.undoable.0 == Undoable::Pass && in_force && only_workspace).then(|| {

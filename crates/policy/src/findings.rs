@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::command::{has_table, is_guarded};
 use crate::path::outermost;
-use crate::{Kind, List, Origin, Policy, PolicyError, Rule, Setup, Undoable};
+use crate::{Kind, List, Policy, PolicyError, Rule, Setup};
 
 /// A rule that can never decide anything, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +34,6 @@ impl Policy {
                 let rules: Vec<Rule> = rules.into_iter().map(|(rule, _)| rule).collect();
                 self.look_through(list, &rules, setup, &mut findings);
             }
-        }
-        let (undoable, origin) = &self.undoable;
-        if *undoable == Undoable::Pass && self.allows_hosts() && *origin != Origin::BuiltIn {
-            findings.push(Finding {
-                rule: self.setting("undoable", undoable.as_str(), origin.clone()),
-                problem: "data sent to a host cannot be undone, and `allowed_hosts` names a host".to_owned(),
-            });
         }
         findings
     }

@@ -51,11 +51,12 @@ pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
+pub use outgoing::ConnectionVerdict;
 pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Mode, ProfileSource,
-    Profiles, Undoable,
+    Profiles, Undoable, UnlistedHosts,
 };
 pub use programs::{ProgramFile, Programs, project_folders};
 pub use rule::{FilePlace, Origin, Rule};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Lines, List, ListEntry, Mode, Origin,
-    PolicyError, ProfileSource, Profiles, Rule, Undoable,
+    PolicyError, ProfileSource, Profiles, Rule, Undoable, UnlistedHosts,
 };
 
 /// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
@@ -116,6 +116,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             mode: source.mode,
             dangerous: source.dangerous.filter(|dangerous| *dangerous == Dangerous::Deny),
             undoable: source.undoable.filter(|undoable| *undoable == Undoable::Table),
+            unlisted_hosts: source.unlisted_hosts.filter(|unlisted| *unlisted == UnlistedHosts::Deny),
             commands_see: source.commands_see.filter(|seen| *seen == CommandsSee::Listed),
             isolation: source.isolation.filter(|isolation| *isolation == Isolation::Namespaces),
             strict: source.strict.filter(|strict| *strict),
@@ -126,6 +127,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             ("inherit", source.inherit.is_some()),
             ("dangerous", source.dangerous == Some(Dangerous::Ask)),
             ("undoable", source.undoable == Some(Undoable::Pass)),
+            ("unlisted_hosts", source.unlisted_hosts == Some(UnlistedHosts::Ask)),
             ("commands_see", source.commands_see == Some(CommandsSee::Workspace)),
             ("isolation", source.isolation.is_some_and(|isolation| isolation != Isolation::Namespaces)),
             ("strict", source.strict == Some(false)),
@@ -188,11 +190,6 @@ impl<'a> MergedSources<'a> {
     pub(crate) fn names(&self) -> Vec<&str> {
         let written = self.trusted.iter().flat_map(|source| source.profiles.keys()).map(String::as_str);
         written.chain(std::iter::once(DEFAULT_PROFILE)).collect::<BTreeSet<&str>>().into_iter().collect()
-    }
-
-    /// Returns true if a trusted file defines the profile.
-    pub(crate) fn is_written(&self, profile: &str) -> bool {
-        self.trusted.iter().any(|source| source.profiles.contains_key(profile))
     }
 
     /// Returns the profile and its parents, nearest first.
@@ -271,6 +268,12 @@ impl<'a> MergedSources<'a> {
     /// Returns the treatment of an undoable call.
     pub(crate) fn undoable(&self, profile: &str, default: Undoable) -> (Undoable, Origin) {
         self.strictest(profile, "undoable", |source| source.undoable, None, default)
+    }
+
+    /// Returns the treatment of a connection to a host on no list.
+    pub(crate) fn unlisted_hosts(&self, profile: &str) -> (UnlistedHosts, Origin) {
+        let value = |source: &ProfileSource| source.unlisted_hosts;
+        self.strictest(profile, "unlisted_hosts", value, None, UnlistedHosts::default())
     }
 
     /// Returns the setting for what commands see of the workspace.

@@ -4,9 +4,52 @@
 use std::net::IpAddr;
 
 use crate::host::{AddressVerdict, normal_host};
-use crate::{EffectKind, Policy};
+use crate::{EffectKind, Policy, UnlistedHosts};
+
+/// Verdict on one connection of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectionVerdict {
+    /// The connection goes on.
+    Allowed,
+    /// A human is asked. The value is the reason, as one sentence.
+    Ask(String),
+    /// The connection is refused. The value is the reason with advice, as one sentence.
+    Denied(String),
+}
 
 impl Policy {
+    /// Returns the verdict on a connection to the host at this port.
+    pub fn connection_verdict(&self, host: &str, port: u16) -> ConnectionVerdict {
+        match self.host_verdict(host, port) {
+            Ok(()) => ConnectionVerdict::Allowed,
+            Err(reason) if self.may_ask_about(host, Some(port)) => ConnectionVerdict::Ask(reason),
+            Err(reason) => ConnectionVerdict::Denied(reason),
+        }
+    }
+
+    /// Returns true if a connection to a host on no list becomes a question.
+    pub fn asks_about_hosts(&self) -> bool {
+        self.unlisted_hosts.0 == UnlistedHosts::Ask
+            && self.bounds_allow(EffectKind::Connect)
+            && self.bounds.as_ref().is_none_or(|bounds| bounds.ceiling.may_ask)
+            && self.bounding().all(Policy::asks_about_hosts)
+    }
+
+    fn may_ask_about(&self, host: &str, port: Option<u16>) -> bool {
+        let is_open = |policy: &Policy| policy.judge_host(String::new(), host, port).denied.is_none();
+        self.asks_about_hosts()
+            && is_open(self)
+            && self.bounding().all(|policy| policy.may_ask_about(host, port))
+    }
+
+    /// Returns true if the name gets an address in the cells: the host may be reached at some port,
+    /// or a connection to it becomes a question. A name that means this machine (RFC 6761) has to be
+    /// listed, because programs mean the cell by it.
+    pub fn resolves_host(&self, host: &str) -> bool {
+        let means_the_cell = normal_host(host).is_some_and(|host| means_this_machine(&host));
+        self.names_host(host) || (!means_the_cell && self.may_ask_about(host, None))
+    }
+
     /// Checks whether the host may be reached at this port without a question.
     ///
     /// # Errors
@@ -42,10 +85,12 @@ impl Policy {
     /// Returns the verdict on an address that `host` leads to, after `host` was allowed. For names
     /// that mean this machine (RFC 6761) an entry for the name is enough, or for all names below
     /// one of them. Under a ceiling the strictest answer counts.
-    pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
-        let own = self.own_address_verdict(host, address, port);
+    ///
+    /// `approved`: a human has allowed the connection, which counts like an entry for this host.
+    pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16, approved: bool) -> AddressVerdict {
+        let own = self.own_address_verdict(host, address, port, approved);
         self.bounding().fold(own, |strictest, policy| {
-            match (strictest, policy.address_verdict(host, address, port)) {
+            match (strictest, policy.address_verdict(host, address, port, approved)) {
                 (AddressVerdict::Denied, _) | (_, AddressVerdict::Denied) => AddressVerdict::Denied,
                 (AddressVerdict::Named, AddressVerdict::Named) => AddressVerdict::Named,
                 _ => AddressVerdict::Unnamed,
@@ -53,19 +98,22 @@ impl Policy {
         })
     }
 
-    fn own_address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
+    fn own_address_verdict(&self, host: &str, address: IpAddr, port: u16, approved: bool) -> AddressVerdict {
         let address = address.to_canonical();
         let shown = address.to_string();
         if self.denied_hosts.find(&shown, Some(port)).is_some() {
             return AddressVerdict::Denied;
         }
-        let means_this_machine = |host: &String| host == "localhost" || host.ends_with(".localhost");
-        let here = normal_host(host).filter(means_this_machine).filter(|_| address.is_loopback());
-        let listed = |host: String| {
-            let rule = self.allowed_hosts.find(&host, Some(port));
+        let normal = normal_host(host);
+        let is_itself = normal.as_deref() == Some(&*shown);
+        let here = normal.filter(|host| means_this_machine(host)).filter(|_| address.is_loopback());
+        let listed = |host: &String| {
+            let rule = self.allowed_hosts.find(host, Some(port));
             rule.is_some_and(|rule| !rule.entry.starts_with("*:") && rule.entry != "*")
         };
-        if self.allowed_hosts.naming(&shown, port).is_some() || here.is_some_and(listed) {
+        let by_a_list =
+            self.allowed_hosts.naming(&shown, port).is_some() || here.as_ref().is_some_and(listed);
+        if by_a_list || approved && (is_itself || here.is_some()) {
             AddressVerdict::Named
         } else {
             AddressVerdict::Unnamed
@@ -102,6 +150,11 @@ impl Policy {
     pub fn named_ports(&self) -> Vec<u16> {
         self.allowed_hosts.ports()
     }
+}
+
+/// Returns true for a name that means this machine (RFC 6761, section 6.3).
+fn means_this_machine(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
 }
 
 #[cfg(test)]
@@ -187,7 +240,7 @@ mod tests {
             assert_eq!(bounded.lists_secret("key", host), reached, "{host}");
         }
         assert!(bounded.names_secret("key") && bounded.allows_hosts());
-        let named = |policy: &Policy, to| policy.address_verdict("a.example", address(to), 443);
+        let named = |policy: &Policy, to| policy.address_verdict("a.example", address(to), 443, false);
         assert_eq!(named(&bounded, "10.0.0.1"), AddressVerdict::Named);
         assert_eq!(named(&bounded, "10.0.0.2"), AddressVerdict::Unnamed);
         // A chain of ceilings only ever removes rights.
@@ -233,7 +286,7 @@ mod tests {
     fn an_address_that_is_not_public_is_named_itself_and_by_no_wildcard() {
         let lists = |entries: &[&str], host: &str, port: u16, to: &str| {
             let policy = policy(&serde_json::json!({ "allowed_hosts": entries }));
-            policy.address_verdict(host, address(to), port) == AddressVerdict::Named
+            policy.address_verdict(host, address(to), port, false) == AddressVerdict::Named
         };
         assert!(!lists(&["inner.example"], "inner.example", 443, "10.1.2.3"));
         assert!(lists(&["inner.example", "10.1.2.3"], "inner.example", 443, "::ffff:10.1.2.3"));
@@ -249,7 +302,10 @@ mod tests {
             "allowed_hosts": ["10.1.2.3"], "deny_hosts": ["10.1.2.3", "93.184.216.34"],
         }));
         for denied in ["10.1.2.3", "::ffff:93.184.216.34"] {
-            assert_eq!(denying.address_verdict("a.example", address(denied), 1), AddressVerdict::Denied);
+            assert_eq!(
+                denying.address_verdict("a.example", address(denied), 1, true),
+                AddressVerdict::Denied
+            );
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::path::{
 use crate::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
     List, Mode, Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable,
-    Warning,
+    UnlistedHosts, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -28,6 +28,7 @@ pub struct Policy {
     pub(crate) mode: (Mode, Origin),
     pub(crate) dangerous: (Dangerous, Origin),
     pub(crate) undoable: (Undoable, Origin),
+    pub(crate) unlisted_hosts: (UnlistedHosts, Origin),
     pub(crate) commands_see: (CommandsSee, Origin),
     /// Paths that the cell of one call shows in addition to the listed ones.
     pub(crate) also_seen: Vec<PathBuf>,
@@ -46,7 +47,7 @@ pub struct Policy {
     pub(crate) commands: CommandRules,
     /// Entries of `moderate_exec_command`, each of which is also valid in `allowed_exec_command`.
     pub(crate) moderate: Vec<Rule>,
-    /// True if a file that counts names `deny_exec_command`.
+    /// True if a file that counts has an entry of `deny_exec_command`.
     pub(crate) denies_commands: bool,
     pub(crate) allowed_hosts: HostRules,
     pub(crate) denied_hosts: HostRules,
@@ -98,8 +99,7 @@ pub struct Setup<'a> {
 pub struct Dialect {
     /// Treatment of a dangerous pattern.
     pub dangerous: Dangerous,
-    /// Treatment of an undoable call under the built-in `normal` profile. A profile in a file uses
-    /// the table.
+    /// Treatment of an undoable call under the profile `normal`. Every other profile uses the table.
     pub undoable: Undoable,
     /// True if recursive removal of any absolute path is dangerous.
     pub any_absolute_removal: bool,
@@ -196,7 +196,7 @@ impl Policy {
         };
 
         let deny_lists = merged.denied(name, List::DenyExecCommand);
-        let denies_commands = !deny_lists.lists.is_empty();
+        let denies_commands = deny_lists.lists.iter().any(|list| !list.is_empty());
         let mut commands = CommandRules::default();
         each(allowed(List::AllowedExecCommand).lists, |rule| commands.allow(rule))?;
         each(deny_lists.lists, |rule| commands.deny(rule))?;
@@ -221,11 +221,8 @@ impl Policy {
         let denied_tools = named(denied(List::DenyTools), Shape::Tool)?;
         denied_tools.require_known(setup.tools)?;
 
-        let built_in_undoable = if name == DEFAULT_PROFILE && !merged.is_written(name) {
-            setup.dialect.undoable
-        } else {
-            Undoable::Table
-        };
+        let built_in_undoable =
+            if name == DEFAULT_PROFILE { setup.dialect.undoable } else { Undoable::Table };
         let profile: Arc<str> = name.into();
         let protect = |path: &PathBuf| {
             let entry = path.display().to_string();
@@ -236,6 +233,7 @@ impl Policy {
             mode: merged.mode(name, setup.mode.clone()),
             dangerous: merged.dangerous(name, setup.dialect.dangerous),
             undoable: merged.undoable(name, built_in_undoable),
+            unlisted_hosts: merged.unlisted_hosts(name),
             commands_see: merged.commands_see(name, commands_see),
             also_seen: Vec::new(),
             dialect: setup.dialect,

@@ -55,6 +55,9 @@ pub struct ProfileSource {
     /// Hosts that may be connected to. Absent: none.
     #[schemars(extend("x-default" = "none", "examples" = [["docs.rs", "*.example.org"]]))]
     pub allowed_hosts: Option<Vec<ListEntry>>,
+    /// Treatment of a connection that a command makes to a host on no list.
+    #[schemars(extend("x-default" = "`ask`", "examples" = ["deny"]))]
+    pub unlisted_hosts: Option<UnlistedHosts>,
     /// Hosts that are never connected to.
     #[schemars(extend("x-default" = "none", "examples" = [["tracker.example.org"]]))]
     pub deny_hosts: Option<Vec<ListEntry>>,
@@ -86,7 +89,7 @@ pub struct ProfileSource {
     #[schemars(extend("x-default" = "`deny`; `ask` in the dialect `elophanto`", "examples" = ["ask"]))]
     pub dangerous: Option<Dangerous>,
     /// Treatment of a call whose changes can all be undone.
-    #[schemars(extend("x-default" = "`pass` in the built-in profile", "examples" = ["table"]))]
+    #[schemars(extend("x-default" = "`pass` in the profile `normal`", "examples" = ["table"]))]
     pub undoable: Option<Undoable>,
     /// Part of the workspace that the cells of commands show.
     #[schemars(extend("x-default" = "`workspace`; `listed` in the dialect `msc` with a read list", "examples" = ["listed"]))]
@@ -205,6 +208,31 @@ impl Undoable {
         match self {
             Undoable::Pass => "pass",
             Undoable::Table => "table",
+        }
+    }
+}
+
+/// Treatment of a connection that a command makes to a host on no list.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum UnlistedHosts {
+    /// The connection is held, and a human is asked.
+    #[default]
+    Ask,
+    /// The connection is refused.
+    Deny,
+}
+
+impl UnlistedHosts {
+    /// Returns the value of the setting in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UnlistedHosts::Ask => "ask",
+            UnlistedHosts::Deny => "deny",
         }
     }
 }

@@ -44,6 +44,8 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, Poli
     add(policy.setting("dangerous", dangerous.as_str(), origin.clone()), None);
     let (undoable, origin) = &policy.undoable;
     add(policy.setting("undoable", undoable.as_str(), origin.clone()), None);
+    let (unlisted_hosts, origin) = &policy.unlisted_hosts;
+    add(policy.setting("unlisted_hosts", unlisted_hosts.as_str(), origin.clone()), None);
     let (commands_see, origin) = &policy.commands_see;
     add(policy.setting("commands_see", commands_see.as_str(), origin.clone()), None);
     let (isolation, origin) = &policy.isolation;

@@ -42,6 +42,7 @@
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
 mod capture;
+mod cell_processes;
 mod cgroup;
 mod child;
 mod direct_writes;
@@ -78,6 +79,7 @@ mod sys;
 mod system;
 mod view;
 
+pub use cell_processes::{CellConnection, CellProcesses};
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use egress_listener::{EgressListeners, PROXY_PORT};

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::capture::Capture;
+use crate::cell_processes::RunningCell;
 use crate::error::SandboxError;
 use crate::isolation::backend::{CellHost, StartRequest};
 use crate::isolation::cell::Cell;
@@ -62,6 +63,7 @@ fn run_in(
     started: Instant,
     mut caller: Caller<'_>,
 ) -> Result<Outcome, SandboxError> {
+    let _running = RunningCell::of(host.processes.as_deref(), cell.first_process());
     let mut plumbing = Plumbing::new(cell.take_stdio());
     let end = supervise(&mut *cell, &mut plumbing, &mut caller)?;
     let ended = cell.wait(end.exit, end.alone)?;

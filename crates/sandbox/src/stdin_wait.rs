@@ -24,7 +24,7 @@ pub(crate) fn waits_for_input(terminal: BorrowedFd<'_>, first: i32) -> bool {
     let Ok(group) = tcgetpgrp(terminal) else { return false };
     let group = group.as_raw_nonzero().get();
     let mut waits = false;
-    for pid in descendants(first) {
+    for pid in descendants(first, MAX_PROCESSES) {
         if group_of(pid) != Some(group) {
             continue;
         }
@@ -145,11 +145,11 @@ fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> bool {
     fs::File::open(format!("/proc/{pid}/mem")).is_ok_and(|memory| memory.read_exact_at(into, address).is_ok())
 }
 
-/// Returns the process and its current descendants.
-fn descendants(first: i32) -> Vec<i32> {
+/// Returns the process and its current descendants, at most about `most` of them.
+pub(crate) fn descendants(first: i32, most: usize) -> Vec<i32> {
     let mut found = vec![first];
     let mut next = 0;
-    while let Some(&pid) = found.get(next).filter(|_| found.len() < MAX_PROCESSES) {
+    while let Some(&pid) = found.get(next).filter(|_| found.len() < most) {
         next += 1;
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         for thread in threads.flatten() {
@@ -184,6 +184,6 @@ mod tests {
     fn this_process_is_in_the_group_that_the_kernel_says() {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(group_of(own), Some(rustix::process::getpgrp().as_raw_nonzero().get()));
-        assert!(descendants(own).contains(&own));
+        assert!(descendants(own, MAX_PROCESSES).contains(&own));
     }
 }

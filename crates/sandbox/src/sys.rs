@@ -404,6 +404,10 @@ pub(crate) fn signal_foreground(terminal: BorrowedFd<'_>, signal: c_int) -> Resu
 
 /// Brings up the loopback device of this process's network namespace.
 pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // Requests of linux/sockios.h, equal on both architectures. The constants of `libc` have one type,
+    // and its function another one with each C library.
+    const SIOCGIFFLAGS: libc::Ioctl = 0x8913;
+    const SIOCSIFFLAGS: libc::Ioctl = 0x8914;
     // SAFETY: an ifreq is plain data for which zero is valid; both requests read and write that
     // struct alone; the flags are the union's member for both.
     unsafe {
@@ -411,9 +415,9 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
         for (place, letter) in request.ifr_name.iter_mut().zip(*b"lo") {
             *place = letter.cast_signed();
         }
-        check(c_long::from(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request)))?;
+        check(c_long::from(libc::ioctl(socket.as_raw_fd(), SIOCGIFFLAGS, &raw mut request)))?;
         request.ifr_ifru.ifru_flags |= LOOPBACK_FLAGS;
-        check(c_long::from(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request)))?;
+        check(c_long::from(libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw mut request)))?;
     }
     Ok(())
 }

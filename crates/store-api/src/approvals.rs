@@ -173,6 +173,18 @@ pub trait Approvals: Send + Sync {
         now: Timestamp,
     ) -> Result<EarlierAnswer, StoreError>;
 
+    /// Takes the answers to all questions of this request: the approvals, which are used by this,
+    /// and the denials that were not reported yet, which are reported by this.
+    fn take_answers(
+        &self,
+        workspace: &Path,
+        request: &str,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRow>, StoreError>;
+
+    /// Ends the unanswered questions of this request.
+    fn withdraw(&self, workspace: &Path, request: &str) -> Result<(), StoreError>;
+
     /// Records that the caller of a question has received the answer.
     fn set_answer_received(&self, id: &str) -> Result<(), StoreError>;
 

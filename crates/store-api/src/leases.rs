@@ -55,6 +55,8 @@ pub enum LeaseKind {
     Write,
     /// Reading the folder that the pattern names.
     Read,
+    /// Connecting to the hosts that the pattern lists.
+    Connection,
 }
 
 impl Lease {
@@ -74,6 +76,7 @@ impl LeaseKind {
             Self::Command => "command",
             Self::Write => "write",
             Self::Read => "read",
+            Self::Connection => "connection",
         }
     }
 }

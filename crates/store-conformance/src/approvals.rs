@@ -15,6 +15,8 @@ pub(crate) const PROMISES: &[Promise] = &[
     ("an expired question is neither answered nor used", expired),
     ("an approval of another plan of the same request is void", drifted),
     ("a denial is reported once", denied_once),
+    ("all answers to a request are taken once", taken),
+    ("withdrawn questions of a request end without an answer", withdrawn),
     ("a question keeps its held changes until they are settled", held),
     ("calls of one shape that were approved one by one are counted", counted),
 ];
@@ -164,6 +166,38 @@ fn denied_once(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("a denial that was reported", earlier(approvals, "p1", 1)?, "none")?;
     approvals.set_answer_received("a2")?;
     equal("a denial that its caller has received", earlier(approvals, "p2", 1)?, "none")
+}
+
+fn taken(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let (one, other) = (one.approvals(), other.approvals());
+    let ids = |approvals: &dyn Approvals, workspace: &str, minutes: i64| -> Result<Vec<String>, Problem> {
+        let rows = approvals.take_answers(Path::new(workspace), "request", at(minutes))?;
+        Ok(rows.into_iter().map(|row| row.id).collect())
+    };
+    for (id, plan) in [("a1", "p1"), ("a2", "p2"), ("a3", "p3")] {
+        one.ask(&question(id, plan))?;
+    }
+    equal("the answers to unanswered questions", ids(other, WORKSPACE, 1)?, Vec::new())?;
+    one.answer("a1", &yes("one"), at(1))?;
+    one.answer("a2", &no("one"), at(2))?;
+    equal("the answers of another workspace", ids(other, "/other", 3)?, Vec::new())?;
+    equal("the answers to both plans", ids(other, WORKSPACE, 3)?, vec!["a1".to_owned(), "a2".to_owned()])?;
+    equal("the answers, taken again", ids(one, WORKSPACE, 3)?, Vec::new())?;
+    equal("the state of a taken approval", state(one, "a1", 3)?, Some(ApprovalState::Used))?;
+    one.answer("a3", &yes("one"), at(3))?;
+    equal("the answers after they expire", ids(one, WORKSPACE, 61)?, Vec::new())
+}
+
+fn withdrawn(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    approve(one.approvals(), "a1", "p1")?;
+    one.approvals().ask(&question("a2", "p2"))?;
+    other.approvals().withdraw(Path::new("/other"), "request")?;
+    equal("a question of another workspace", state(one.approvals(), "a2", 1)?, Some(ApprovalState::Waiting))?;
+    other.approvals().withdraw(Path::new(WORKSPACE), "request")?;
+    equal("a withdrawn question", state(one.approvals(), "a2", 1)?, Some(ApprovalState::Expired))?;
+    equal("an answered question", state(one.approvals(), "a1", 1)?, Some(ApprovalState::Approved))
 }
 
 fn held(handles: &Handles<'_>) -> Result<(), Problem> {

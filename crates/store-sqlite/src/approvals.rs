@@ -174,6 +174,55 @@ impl Approvals for SqliteApprovals {
         })
     }
 
+    fn take_answers(
+        &self,
+        workspace: &Path,
+        request: &str,
+        now: Timestamp,
+    ) -> Result<Vec<ApprovalRow>, StoreError> {
+        let workspace = bytes(workspace);
+        let open = "workspace = ? AND request = ? AND (state = 'approved' OR state = 'denied' AND told = 0)";
+        // Most calls have no answer, and need not wait for processes that write.
+        let any = self.database.read(|connection| {
+            let sql = format!("SELECT EXISTS (SELECT 1 FROM approvals WHERE {open})");
+            let mut statement = connection.prepare(&sql)?;
+            statement.query_row(rusqlite::params![workspace, request], |row| row.get::<_, bool>(0))
+        });
+        if !any? {
+            return Ok(Vec::new());
+        }
+        self.database.write(|connection| {
+            end_expired(connection, now)?;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM approvals WHERE {open} AND expires_at_us > ? ORDER BY answered_at_us"
+            );
+            let mut statement = connection.prepare(&sql)?;
+            let until = now.as_microsecond();
+            let rows = statement.query_map(rusqlite::params![workspace, request, until], read)?;
+            let rows: Vec<ApprovalRow> = rows.collect::<Result<_, _>>()?;
+            for row in &rows {
+                connection.execute(
+                    "UPDATE approvals SET told = 1,
+                        state = CASE state WHEN 'approved' THEN 'used' ELSE state END WHERE id = ?",
+                    [&row.id],
+                )?;
+            }
+            Ok(rows)
+        })
+    }
+
+    fn withdraw(&self, workspace: &Path, request: &str) -> Result<(), StoreError> {
+        self.database.write(|connection| {
+            connection
+                .execute(
+                    "UPDATE approvals SET state = 'expired'
+                     WHERE workspace = ? AND request = ? AND state = 'waiting'",
+                    rusqlite::params![bytes(workspace), request],
+                )
+                .map(drop)
+        })
+    }
+
     fn set_answer_received(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|connection| {
             connection.execute("UPDATE approvals SET told = 1 WHERE id = ?", [id]).map(drop)

@@ -99,7 +99,8 @@ const COLUMNS: &str = "id, approval, scope, session, workspace, kind, tool, patt
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Lease> {
     let kind: String = row.get("kind")?;
-    let kinds = [LeaseKind::Exact, LeaseKind::Command, LeaseKind::Write, LeaseKind::Read];
+    let kinds =
+        [LeaseKind::Exact, LeaseKind::Command, LeaseKind::Write, LeaseKind::Read, LeaseKind::Connection];
     let kind = kinds.into_iter().find(|known| known.as_str() == kind);
     let unknown = || rusqlite::Error::InvalidColumnType(5, "kind".to_owned(), rusqlite::types::Type::Text);
     let workspace: Option<Vec<u8>> = row.get("workspace")?;

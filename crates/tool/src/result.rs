@@ -62,6 +62,10 @@ pub struct Meta {
     /// Limits that the cell enforced, if the call used one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Vec<String>>,
+    /// Hosts that the commands of the call could reach, as `HOST:PORT`. What was sent there cannot be
+    /// undone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<String>,
     /// State of the changes that a command made to its snapshot of the workspace; absent without
     /// changes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +102,7 @@ impl Meta {
             rule: None,
             approved_by: None,
             sandbox: None,
+            reached: Vec::new(),
             changes: None,
             checkpoint: None,
             truncated: false,

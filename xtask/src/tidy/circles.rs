@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, usize)] = &[
     ("checkpoint", 14),
     ("database", 8),
     ("dialects", 2),
-    ("egress", 7),
+    ("egress", 5),
     ("engine", 2),
     ("handfast", 2),
     ("policy", 20),

@@ -67,7 +67,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 34] = [
+const LAYERS: [(&str, Layer); 35] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -102,6 +102,7 @@ const LAYERS: [(&str, Layer); 34] = [
     ("handfast", Product),
     ("testkit", TestKit),
     ("xtask", Xtask),
+    ("xtask-dist", Xtask),
 ];
 
 /// Outside crates that only some crates may name, with the reason.
@@ -139,11 +140,11 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
         "tools, policy and mechanisms know no async runtime",
     ),
     ("pulldown-cmark", &["knowledge"], "one crate cuts markdown"),
-    ("clap", &["handfast", "xtask"], "a library reads no command line"),
+    ("clap", &["handfast", "xtask", "xtask-dist"], "a library reads no command line"),
     (
         "schemars",
-        &["tool", "tools-*", "handfast"],
-        "schemas come from the tools' own types, and a library's user writes tools",
+        &["tool", "tools-*", "handfast", "policy", "dialects"],
+        "schemas come from the tools' own types and those of the configuration, and a library's user writes tools",
     ),
 ];
 

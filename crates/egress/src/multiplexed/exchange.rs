@@ -63,7 +63,7 @@ async fn exchange<G: Gate>(
             return Err(refusal);
         }
     };
-    session.judge(&host, port, Way::Http).await?;
+    session.judge(&host, port, Way::Http, &scope.place).await?;
     let swapping = HostSubstitution { session, host: &host, port, opened: true };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");

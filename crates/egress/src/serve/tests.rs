@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::{GateEvent, Verdict};
+use crate::{GateEvent, Peer, Verdict};
 
 struct AllowAll {
     refused: Mutex<Vec<String>>,
@@ -27,7 +27,7 @@ impl Resolve for LocalResolver {
 impl Gate for AllowAll {
     type Resolver = LocalResolver;
 
-    fn judge(&self, _host: &Host, _port: u16) -> Verdict {
+    async fn judge(&self, _host: &Host, _port: u16, _peer: Peer) -> Verdict {
         Verdict::Through
     }
 

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use base64::Engine as _;
 use egress::{
-    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Position, Secret, ServedNetwork, Trust, Verdict,
+    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Peer, Position, Secret, ServedNetwork, Trust,
+    Verdict,
 };
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
@@ -45,7 +46,7 @@ impl Resolve for Here {
 impl Gate for Opening {
     type Resolver = Here;
 
-    fn judge(&self, _host: &Host, _port: u16) -> Verdict {
+    async fn judge(&self, _host: &Host, _port: u16, _peer: Peer) -> Verdict {
         Verdict::Opened
     }
 

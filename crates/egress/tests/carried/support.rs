@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use egress::{Carrier, Gate, GateEvent, Listeners, ServedNetwork, Verdict};
+use egress::{Carrier, Gate, GateEvent, Listeners, Peer, ServedNetwork, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ impl Resolve for Here {
 impl Gate for Allowing {
     type Resolver = Here;
 
-    fn judge(&self, host: &Host, _port: u16) -> Verdict {
+    async fn judge(&self, host: &Host, _port: u16, _peer: Peer) -> Verdict {
         if self.knows(host) {
             return Verdict::Through;
         }

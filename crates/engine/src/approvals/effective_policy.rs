@@ -58,7 +58,7 @@ impl Leases {
 fn pattern(lease: &Lease) -> Option<(Arc<str>, LeasePattern)> {
     let text = lease.pattern.clone();
     let pattern = match lease.kind {
-        LeaseKind::Exact => return None,
+        LeaseKind::Exact | LeaseKind::Connection => return None,
         LeaseKind::Command => LeasePattern::Command(text),
         LeaseKind::Write => LeasePattern::Write(text),
         LeaseKind::Read => LeasePattern::Read(PathBuf::from(text)),

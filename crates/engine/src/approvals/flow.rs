@@ -219,6 +219,16 @@ impl ApprovalFlow<'_> {
         }
     }
 
+    /// Stores a question that no call waits for. Returns the id of the question.
+    ///
+    /// # Errors
+    /// Fails if the state cannot be used.
+    pub(crate) async fn leave(&self, question: ReadyQuestion) -> Result<String, ToolError> {
+        let ReadyQuestion { mut approval, request, shape } = question;
+        self.store_question(&mut approval, &request, &shape).await?;
+        Ok(approval.id)
+    }
+
     /// Stores the question. If the same question waits already, the call joins it.
     async fn store_question(
         &self,
@@ -422,7 +432,12 @@ impl ApprovalFlow<'_> {
     }
 
     /// Writes an audit row about an approval.
-    async fn note(&self, what: &str, id: &str, answer: Option<&ApprovalAnswer>) -> Result<(), ToolError> {
+    pub(super) async fn note(
+        &self,
+        what: &str,
+        id: &str,
+        answer: Option<&ApprovalAnswer>,
+    ) -> Result<(), ToolError> {
         let AskingCall { door, dialect, session, id: call, .. } = self.caller;
         let note = crate::new_call_id(self.clock);
         let mut row = AuditRow::new(Kind::Call, self.clock.now(), &note.0, door.as_str(), dialect, what);

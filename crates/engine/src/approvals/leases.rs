@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use store_api::{Lease, LeaseKind, Store};
 use tool::{Clock, SessionId, ToolError};
 
+use super::host_connection::to_pattern;
 use super::question::{Approval, Offer, PatternKind, Scope};
 use super::stored::stored;
 
@@ -52,6 +53,9 @@ pub(super) fn made_by(
     let (kind, pattern) = match (offer.scope, &offer.pattern, question.pattern_kind) {
         (Scope::Once, ..) | (_, Some(_), None) => return None,
         (_, Some(pattern), Some(kind)) => (kind_of(kind), pattern.clone()),
+        (_, None, _) if !question.connections.is_empty() => {
+            (LeaseKind::Connection, to_pattern(&question.connections)?)
+        }
         (_, None, _) => (LeaseKind::Exact, question.effects_digest.clone()),
     };
     let now = clock.now();

@@ -63,6 +63,8 @@ impl Engine {
             digest: binding.plan.clone(),
             effects_digest: binding.effects.clone(),
             bound: binding.bound.iter().map(bound).collect(),
+            connections: Vec::new(),
+            every_host: false,
             program: self.program().clone(),
         }
     }

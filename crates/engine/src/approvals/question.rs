@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tool::{BoxFuture, CallId, Level};
 
+use super::host_connection::HostConnection;
 use crate::Program;
 
 /// A question to a human: may this call be made? Everything in it has passed through redaction.
@@ -52,6 +53,12 @@ pub struct Approval {
     /// State of the machine that the answer is bound to, as of the question: targets of paths,
     /// programs and scripts that would run, and files that would be written.
     pub bound: Vec<BoundItem>,
+    /// Connections to hosts on no list that the question is about, if it is about connections.
+    #[serde(default)]
+    pub connections: Vec<HostConnection>,
+    /// True if the question is about connections to every host that no list denies.
+    #[serde(default)]
+    pub every_host: bool,
     /// Commands that reach the state of this question. Set while the question is put, and stored in
     /// no row.
     #[serde(skip)]
@@ -232,6 +239,11 @@ pub trait Asker: Send + Sync {
     /// Reports that the call now waits for somebody elsewhere, for at most `most`.
     fn waits_for_others(&self, _approval: &Approval, _most: Duration) {}
 
+    /// Returns true if this can ask somebody while the call runs.
+    fn can_ask(&self) -> bool {
+        true
+    }
+
     /// Returns true if the answer is known without asking, so that no question has to be stored for
     /// others.
     fn knows_the_answer(&self) -> bool {
@@ -248,5 +260,9 @@ pub struct NoAsker {
 impl Asker for NoAsker {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Nobody { hint: self.hint.clone() } })
+    }
+
+    fn can_ask(&self) -> bool {
+        false
     }
 }

@@ -78,6 +78,8 @@ impl Engine {
             digest: crate::digest::digest(&(call.digest(), &question.digest)),
             effects_digest: String::new(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: self.program().clone(),
         };
         let request = crate::digest::digest(&(&call.digest(), "what it changed"));

@@ -259,7 +259,7 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     let listing = |hosts: &[&str]| {
         let hosts: Vec<String> =
             hosts.iter().map(|host| format!("{host}.localhost:{}", server.address.port())).collect();
-        json!({ "allowed_hosts": hosts }).to_string()
+        json!({ "allowed_hosts": hosts, "unlisted_hosts": "deny" }).to_string()
     };
     let bench = Bench::with(Mode::FullAuto, &listing(&["a", "b"]));
     let rules = |hosts: &[&str]| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, &listing(hosts)));
@@ -303,11 +303,13 @@ fn only_callers_that_may_reach_the_same_hosts_share_a_network() {
     };
     let one = rules(r#"{"allowed_hosts": ["a.example"]}"#);
     let narrow = Ceiling::default().with_policy(one.clone());
-    let soon = Ceiling { expires_at: Some(jiff::Timestamp::MAX), may_ask: false, ..narrow.clone() };
+    let soon = Ceiling { expires_at: Some(jiff::Timestamp::MAX), ..narrow.clone() };
+    let silent = Ceiling { may_ask: false, ..narrow.clone() };
     let other = Ceiling::default().with_policy(rules(r#"{"allowed_hosts": ["b.example"]}"#));
     let first = network(&narrow).0;
     assert_eq!(first, network(&narrow).0);
     assert_eq!(first, network(&soon).0, "what else bounds it makes no difference");
+    assert_ne!(first, network(&silent).0, "nobody is asked about its hosts");
     assert_ne!(first, network(&other).0);
     assert_ne!(first, network(&Ceiling::default()).0);
     // The number of networks is bounded, and a caller that comes too late gets a warning.

@@ -17,6 +17,7 @@ mod mcp;
 mod policy;
 mod serving;
 mod setup;
+mod shell_texts;
 mod tools;
 mod trust;
 mod undo;
@@ -63,6 +64,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),
+        Command::Completions { shell } => shell_texts::completions(shell),
+        Command::ManPages { folder } => shell_texts::man_pages(&folder),
         Command::OpenApi => {
             print(&format!("{}\n", serde_json::to_string_pretty(&door_http::document(&POINTS))?))?;
             Ok(ExitCode::SUCCESS)

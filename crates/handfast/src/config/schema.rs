@@ -17,6 +17,7 @@ pub(crate) fn schema() -> Value {
 }
 
 /// Removes `null` from every type, because a key without a value is written by leaving it out.
+// BOUNDED: by the depth of the types of a configuration file.
 fn without_null(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -66,7 +67,7 @@ mod tests {
         let mut without = Vec::new();
         keys(&schema(), &mut |name, key| {
             let is_part = ["rule", "match", "not_match", "allowed_paths"].contains(&name);
-            if key.get("description").is_none() && !is_part || key.get("examples").is_none() && !is_part {
+            if !is_part && (key.get("description").is_none() || key.get("examples").is_none()) {
                 without.push(name.to_owned());
             }
         });

@@ -37,6 +37,8 @@ fn asked(id: &str) -> StoredQuestion {
             digest: String::new(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            connections: Vec::new(),
+            every_host: false,
             program: engine::Program::default(),
         },
         state: ApprovalState::Waiting,

@@ -259,7 +259,7 @@ fn line_8_passes_what_can_be_undone() {
     assert_eq!(ask(&policy, run("make"), true, true), "check 9");
     assert_eq!(ask(&policy, Effect::DatabaseWrite { statement: "insert".into() }, true, false), "check 9");
     let networked = normal(r#"{"undoable": "pass", "allowed_hosts": ["docs.rs"]}"#, Mode::SmartAuto);
-    assert_eq!(ask(&networked, run("make"), true, false), "check 9");
+    assert_eq!(ask(&networked, run("make"), true, false), "pass 8");
     let listed_outside =
         normal(r#"{"undoable": "pass", "allowed_write_paths": [".", "/srv/x"]}"#, Mode::SmartAuto);
     assert_eq!(ask(&listed_outside, write("/srv/x/y"), true, false), "pass 7");
@@ -274,7 +274,7 @@ fn line_8_passes_what_can_be_undone() {
 }
 
 #[test]
-fn line_8_is_the_dialects_only_for_the_built_in_profile() {
+fn line_8_is_the_dialects_for_the_profile_normal_whatever_is_written_there() {
     let dialect = Dialect { undoable: Undoable::Pass, ..Dialect::default() };
     let parts = [Part::from(run("make"))];
     let request = Request {
@@ -287,7 +287,9 @@ fn line_8_is_the_dialects_only_for_the_built_in_profile() {
     let built_in = compile_as(&[], "normal", None, dialect).unwrap();
     assert_eq!(built_in.decide(&request).line, Line::Undoable);
     let written = compile_as(&[user(r#"{"normal": {}}"#)], "normal", None, dialect).unwrap();
-    assert_eq!(written.decide(&request).line, Line::Table);
+    assert_eq!(written.decide(&request).line, Line::Undoable);
+    let other = compile_as(&[user(r#"{"other": {}}"#)], "other", None, dialect).unwrap();
+    assert_eq!(other.decide(&request).line, Line::Table);
 }
 
 #[test]

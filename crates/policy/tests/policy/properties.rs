@@ -1,6 +1,6 @@
 //! Properties of any combination, tested on all small ones.
 
-use policy::{Mode, Part, Policy, Request, Verdict};
+use policy::{Dialect, Mode, Part, Policy, Request, Undoable, Verdict};
 use proptest::prelude::*;
 use tool::{Effect, Level};
 
@@ -154,6 +154,41 @@ proptest! {
             let fewer = strictness(&normal(&json, Mode::AskAlways), level, fewer, in_force);
             prop_assert!(fewer <= strict, "{fewer} {strict} for {plan:?} under {json}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_allow_entry_never_turns_a_pass_into_a_question(
+        // A run-later file is asked about before the run if a rule tells that the command writes it, and
+        // otherwise when the changes are put in.
+        plan in prop::collection::vec(prop::sample::select(effects()), 1..4),
+        chosen in prop::collection::vec(prop::collection::vec(any::<bool>(), 5), ENTRIES.len()),
+        added in (0..ENTRIES.len(), 0..3_usize),
+        (in_force, mode) in (any::<bool>(), prop::sample::select(MODES.to_vec())),
+        level in prop::sample::select(LEVELS.to_vec()),
+    ) {
+        let mut lists: Vec<(&str, Option<Vec<&str>>)> = ENTRIES.iter().zip(&chosen).map(|((key, entries), chosen)| {
+            let entries = entries.iter().zip(chosen).filter_map(|(entry, chosen)| chosen.then_some(*entry));
+            (*key, chosen[0].then(|| entries.collect()))
+        }).collect();
+        let compiled = |lists: &[(&str, Option<Vec<&str>>)]| {
+            let written = lists.iter().filter_map(|(key, entries)| Some(format!("{key:?}: {:?}", entries.as_ref()?)));
+            let json = format!(r#"{{"normal": {{{}}}}}"#, written.collect::<Vec<_>>().join(", "));
+            let dialect = Dialect { undoable: Undoable::Pass, ..Dialect::default() };
+            compile_as(&[user(&json)], "normal", Some(mode), dialect).unwrap()
+        };
+        let before = compiled(&lists);
+        let (key, entries) = &mut lists[added.0];
+        prop_assume!(key.starts_with("allowed_"));
+        // The first list of paths replaces the default, the workspace, and so allows less.
+        prop_assume!(entries.is_some() || !key.ends_with("_paths"));
+        entries.get_or_insert_default().push(ENTRIES[added.0].1[added.1]);
+        let after = compiled(&lists);
+        let [before, after] = [&before, &after].map(|policy| strictness(policy, level, &plan, in_force));
+        prop_assert!(after <= before, "{before} {after} for {plan:?} with {lists:?}");
     }
 }
 

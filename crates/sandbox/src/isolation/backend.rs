@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::cell::Cell;
+use crate::cell_processes::CellProcesses;
 use crate::egress_listener::EgressListeners;
 use crate::error::SandboxError;
 use crate::hint::not_offered;
@@ -109,6 +110,8 @@ pub struct CellHost {
     pub network: Option<SessionNetwork>,
     /// True if connections at the [`EgressListeners`] of the shared network are accepted.
     pub has_egress: bool,
+    /// Record of the cells of one call, so that a connection can be traced to the call.
+    pub processes: Option<Arc<CellProcesses>>,
 }
 
 impl CellHost {

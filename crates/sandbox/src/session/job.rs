@@ -17,6 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use super::SessionError;
 use super::facts::{Ending, Part, Phase, Status};
 use crate::capture::Capture;
+use crate::cell_processes::RunningCell;
 use crate::enforcement::Enforcement;
 use crate::error::SandboxError;
 use crate::isolation::backend::{CellHost, StartRequest};
@@ -363,6 +364,7 @@ impl Session {
             state.enforcement = Some(cell.enforcement().clone());
             state.first = Some(cell.first_process());
         }
+        let _running = RunningCell::of(host.processes.as_deref(), cell.first_process());
         let mut plumbing = Plumbing::new(cell.take_stdio());
         let mut owner = SessionOwner(&self.0);
         let end = supervise(&mut *cell, &mut plumbing, &mut owner)?;

@@ -141,6 +141,8 @@ forwards! { Approvals by approvals; {
     fn ask(row: &ApprovalRow) -> StoreResult<ApprovalRow>;
     fn earlier(workspace: &Path, plan: &str, request: &str, now: Timestamp) -> StoreResult<EarlierAnswer>;
     fn set_answer_received(id: &str) -> StoreResult<()>;
+    fn withdraw(workspace: &Path, request: &str) -> StoreResult<()>;
+    fn take_answers(workspace: &Path, request: &str, now: Timestamp) -> StoreResult<Vec<ApprovalRow>>;
     fn hold(id: &str, changes: &str) -> StoreResult<ApprovalRow>;
     fn settle_changes(changes: &str, applied: bool, by: &str, now: Timestamp) -> StoreResult<()>;
     fn find(id: &str, now: Timestamp) -> StoreResult<Option<ApprovalRow>>;

@@ -133,6 +133,8 @@ fn question(id: &str) -> ReadyQuestion {
         digest: "plan".to_owned(),
         effects_digest: "effects".to_owned(),
         bound: vec![bound("a.sh", "one")],
+        connections: Vec::new(),
+        every_host: false,
         program: Program::default(),
     };
     ReadyQuestion { approval, request: "request".to_owned(), shape: "sh".to_owned() }

@@ -7,19 +7,19 @@ use serde_json::json;
 
 use crate::report::note;
 
-/// What the user answered. An empty answer leaves a setting as it is.
+/// Answers of the user. An empty answer leaves a setting as it is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answers {
     allowed_commands: Vec<String>,
     denied_commands: Vec<String>,
     hosts: Vec<String>,
     denied_reads: Vec<String>,
-    asking: Asking,
+    asking: QuestionFrequency,
 }
 
 /// Answer to the question about when a human is asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Asking {
+enum QuestionFrequency {
     /// The built-in value.
     #[default]
     AsBuiltIn,
@@ -48,9 +48,9 @@ pub(super) fn ask(input: &mut impl BufRead) -> io::Result<Answers> {
              2: about every change, 3: about every call",
         )?;
         match typed.as_str() {
-            "" | "1" => break Asking::AsBuiltIn,
-            "2" => break Asking::Changes,
-            "3" => break Asking::Everything,
+            "" | "1" => break QuestionFrequency::AsBuiltIn,
+            "2" => break QuestionFrequency::Changes,
+            "3" => break QuestionFrequency::Everything,
             _ => note("type 1, 2 or 3"),
         }
     };
@@ -94,11 +94,11 @@ impl Answers {
             // A list in JSON is also one in YAML, with every entry quoted.
             profile.push_str(&format!("    {key}: {}\n", json!(entries)));
         }
-        if self.asking == Asking::Changes {
+        if self.asking == QuestionFrequency::Changes {
             profile.push_str("    undoable: table\n");
         }
         let mut text = String::new();
-        if self.asking == Asking::Everything {
+        if self.asking == QuestionFrequency::Everything {
             text.push_str("mode: ask_always\n");
         }
         if !profile.is_empty() {
