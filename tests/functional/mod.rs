@@ -48,6 +48,7 @@ mod previews;
 mod project_programs;
 mod random_undo;
 mod recommended;
+mod reload;
 mod resources;
 mod screen;
 mod sessions;

@@ -14,6 +14,7 @@ use crate::connections::CallConnections;
 use crate::denied::{DeniedFiles, Writes};
 use crate::digest::digest;
 use crate::egress_gate::GateDeps;
+use crate::rules_in_force::RulesInForce;
 use crate::{Engine, cell};
 
 /// Task that specifies the cell of a command.
@@ -86,7 +87,7 @@ impl Engine {
             }
             (Rules::These(rules), Some(connections)) => {
                 let around = GateDeps {
-                    policy: rules.clone(),
+                    policy: RulesInForce::of(rules.clone()),
                     store: self.store.clone(),
                     redactor: self.redactor.clone(),
                     clock: self.clock.clone(),

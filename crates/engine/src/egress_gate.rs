@@ -29,6 +29,7 @@ use crate::connection_owner::ConnectionOwners;
 use crate::connections::CallConnections;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
+use crate::rules_in_force::RulesInForce;
 
 /// Tool name in the row of a connection that a command made, or was refused.
 pub(crate) const CONNECTIONS: &str = "cell_connect";
@@ -44,7 +45,7 @@ const MAX_REMEMBERED: usize = 1024;
 /// Parts from which every way out is built.
 #[derive(Clone)]
 pub(crate) struct GateDeps {
-    pub(crate) policy: Arc<Policy>,
+    pub(crate) policy: RulesInForce,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
@@ -144,6 +145,11 @@ impl WayOut {
         Ok(())
     }
 
+    /// Obeys this policy from now on.
+    pub(crate) fn follow(&self, policy: Arc<Policy>) {
+        self.around.policy.set(policy);
+    }
+
     /// Ends the session.
     pub(crate) fn close(&self) {
         if let Some(secrets) = self.secrets.get() {
@@ -227,7 +233,8 @@ impl Gate for WayOut {
 
     async fn judge(&self, host: &Host, port: u16, peer: Peer) -> Verdict {
         let name = host.to_string();
-        let decided = match self.around.policy.connection_verdict(&name, port) {
+        let policy = self.around.policy.get();
+        let decided = match policy.connection_verdict(&name, port) {
             ConnectionVerdict::Allowed => {
                 if let Some((call, _)) = self.owners.find_if_listed(peer).await {
                     call.note_reached(place(&name, port));
@@ -246,13 +253,13 @@ impl Gate for WayOut {
 
     fn knows(&self, host: &Host) -> bool {
         let host = host.to_string();
-        !is_asked_by_habit(&host) && self.around.policy.resolves_host(&host)
+        !is_asked_by_habit(&host) && self.around.policy.get().resolves_host(&host)
     }
 
     fn permission(&self, host: &Host, port: u16) -> Permission {
         let host = host.to_string();
         let approved = self.approved.lock().contains(&(host.clone(), port));
-        permission(self.around.policy.clone(), host, port, approved)
+        permission(self.around.policy.get(), host, port, approved)
     }
 
     fn resolver(&self) -> &Names {

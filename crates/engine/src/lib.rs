@@ -55,6 +55,7 @@ mod renames;
 mod request;
 mod resources;
 mod retained_output;
+mod rules_in_force;
 mod running;
 mod saved_contents;
 mod secrets;
@@ -62,6 +63,7 @@ mod settle_checkpoints;
 mod small_file;
 mod snapshot;
 mod stopping;
+mod successor;
 mod summary;
 mod timer;
 mod toolchains;
@@ -181,15 +183,15 @@ pub struct Engine {
     place: Place,
     policy: Arc<Policy>,
     store: Arc<dyn Store>,
-    registry: Registry,
+    registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     timer: Arc<dyn Timer>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
-    hidden: hidden::HiddenFiles,
+    hidden: Arc<hidden::HiddenFiles>,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
-    isolations: isolation::Isolations,
+    isolations: Arc<isolation::Isolations>,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<BackgroundCommands>>,
@@ -199,17 +201,17 @@ pub struct Engine {
     reach: reach::AccessScope,
     leases: approvals::Leases,
     answers: approvals::AnswerSignals,
-    lanes: admit::Lanes,
+    lanes: Arc<admit::Lanes>,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
     homes: Option<Arc<cell_cache::Homes>>,
     notices: Vec<String>,
     /// Removals that continue after the answers.
-    removals: commit_changes::BackgroundWork,
+    removals: Arc<commit_changes::BackgroundWork>,
     /// Time of the last check for data that was kept for too long.
-    pruned: Mutex<jiff::Timestamp>,
+    pruned: Arc<Mutex<jiff::Timestamp>>,
     running: Arc<RunningCalls>,
-    counted: figures::Counted,
+    counted: Arc<figures::Counted>,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
     summarizer: Option<Arc<dyn Summarizer>>,
@@ -217,7 +219,11 @@ pub struct Engine {
     networks: Arc<networks::Networks>,
     threads: Threads,
     resources: Arc<Resources>,
-    closed: AtomicBool,
+    closed: Arc<AtomicBool>,
+    /// True if this engine came about by a change of the policy, and shares what it works with.
+    is_successor: bool,
+    /// Engine for later calls, after a change of the policy.
+    successor: Mutex<Option<Arc<Engine>>>,
 }
 
 impl Engine {
@@ -316,19 +322,19 @@ impl Engine {
             snapshots,
             homes: homes.map(Arc::new),
             notices,
-            removals: commit_changes::BackgroundWork::default(),
-            pruned: Mutex::new(clock.now()),
-            lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
+            removals: Arc::default(),
+            pruned: Arc::new(Mutex::new(clock.now())),
+            lanes: Arc::new(admit::Lanes::new(admit::LaneLimits::of(&policy))),
             reach: reach::AccessScope::open(policy.clone(), denied.clone(), &place)?,
             denied,
-            hidden: hidden::HiddenFiles::default(),
+            hidden: Arc::default(),
             toolchains,
             programs,
-            isolations: isolation::Isolations::new(cell.entrance.clone()),
+            isolations: Arc::new(isolation::Isolations::new(cell.entrance.clone())),
             place,
             policy,
             store,
-            registry,
+            registry: Arc::new(registry),
             clock,
             timer,
             cell,
@@ -341,7 +347,7 @@ impl Engine {
             answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
             running: Arc::default(),
-            counted: figures::Counted::default(),
+            counted: Arc::default(),
             tracer,
             program,
             summarizer,
@@ -349,7 +355,9 @@ impl Engine {
             networks,
             resources: Arc::new(Resources::new(pools, threads.clone())),
             threads,
-            closed: AtomicBool::new(false),
+            closed: Arc::default(),
+            is_successor: false,
+            successor: Mutex::default(),
         })
     }
 
@@ -418,6 +426,7 @@ impl Engine {
     }
 
     async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
+        let engine = self.successor().unwrap_or_else(|| self.clone());
         let stop = request.stop.clone();
         let id = new_call_id(self.clock.as_ref());
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
@@ -426,7 +435,6 @@ impl Engine {
         let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let engine = self.clone();
         tokio::spawn(async move {
             let refused = refused.or_else(|| engine.closed.load(Ordering::SeqCst).then(shut_down));
             let tool =

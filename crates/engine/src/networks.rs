@@ -17,7 +17,7 @@ use std::time::Instant;
 use egress::{Carrier, Listeners, ServedNetwork};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use policy::Ceiling;
+use policy::{Ceiling, Policy};
 use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
 use tool::{Clock, Owner, Threads, Timer};
 
@@ -69,6 +69,21 @@ struct State {
     ceilings: HashMap<String, Vec<Ceiling>>,
     /// Carrier of the connections, from the first way out on.
     carrier: Option<(Carrier, Timestamp)>,
+    /// Policy that every way out obeys, after a change of the policy.
+    policy: Option<Arc<Policy>>,
+}
+
+impl State {
+    /// Makes the way out of a session obey the policy in force, under the ceiling of its owner.
+    fn follow(&self, owner: &str, way_out: &WayOut) {
+        let Some(policy) = &self.policy else { return };
+        let of_owner = |(name, ceilings): (&String, &Vec<Ceiling>)| {
+            let at = (0..ceilings.len()).find(|at| under(name, *at) == owner)?;
+            ceilings.get(at).cloned()
+        };
+        let ceiling = self.ceilings.iter().find_map(of_owner);
+        way_out.follow(ceiling.map_or_else(|| policy.clone(), |ceiling| Arc::new(policy.under(&ceiling))));
+    }
 }
 
 /// Resources for the commands of a session.
@@ -280,7 +295,20 @@ impl Networks {
         let way_out = Arc::new(WayOut::of(around.clone(), owner, session.given.clone()));
         let serving = carrier.serve(listeners, way_out.clone()).map_err(|error| error.to_string())?;
         session.way_out = Some((way_out.clone(), serving));
+        // The call may have begun before the policy changed.
+        state.follow(owner, &way_out);
         Ok(way_out)
+    }
+
+    /// Makes every way out obey this policy from now on, for commands that run already, too.
+    pub(crate) fn follow(&self, policy: &Arc<Policy>) {
+        let mut state = self.state();
+        state.policy = Some(policy.clone());
+        for (owner, session) in &state.sessions {
+            if let Some((way_out, _)) = &session.way_out {
+                state.follow(owner, way_out);
+            }
+        }
     }
 
     /// Returns the refusals of a session's commands since the last call of this method.
@@ -301,7 +329,7 @@ fn under(owner: &str, ceiling: usize) -> String {
 
 /// Opens the listeners of egress in the network of the cells.
 fn open(host: &CellHost, around: &GateDeps) -> Result<Listeners, String> {
-    let mut ports = around.policy.named_ports();
+    let mut ports = around.policy.get().named_ports();
     // The proxy has a listener of its own, and so have name queries.
     ports.retain(|port| *port != sandbox::PROXY_PORT);
     ports.extend(USUAL_PORTS);

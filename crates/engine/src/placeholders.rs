@@ -17,6 +17,8 @@ use policy::Policy;
 use tempfile::NamedTempFile;
 use vault::{Entry, RequestPart, SecretBytes, Vault, VaultError};
 
+use crate::rules_in_force::RulesInForce;
+
 /// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
 /// curl, requests, Node, git, pip, cargo, npm.
 const TRUSTING: [&str; 8] = [
@@ -33,7 +35,7 @@ const TRUSTING: [&str; 8] = [
 /// The secrets of one session.
 pub(crate) struct Placeholders {
     vault: Arc<Vault>,
-    policy: Arc<Policy>,
+    policy: RulesInForce,
     pub(crate) authority: Authority,
     /// File with the certificates that the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
@@ -59,7 +61,7 @@ impl Placeholders {
     /// Returns the reason why they are not available, in words for the agent.
     pub(crate) fn of(
         vault: &Arc<Vault>,
-        policy: &Arc<Policy>,
+        policy: &RulesInForce,
         folder: &Path,
         given: &Arc<SessionPlaceholders>,
         now: Timestamp,
@@ -69,7 +71,7 @@ impl Placeholders {
             Err(VaultError::Locked) => return Ok(None),
             Err(error) => return Err(format!("this command cannot use secrets: {error}")),
         };
-        if !entries.iter().any(|(entry, _)| is_handed_out(policy, entry, now)) {
+        if !entries.iter().any(|(entry, _)| is_handed_out(&policy.get(), entry, now)) {
             return Ok(None);
         }
         let failed = |error: io::Error| format!("this command cannot use secrets: {error}");
@@ -95,7 +97,8 @@ impl Placeholders {
         let bundle = self.bundle.path().as_os_str();
         let mut variables: Vec<_> =
             TRUSTING.iter().map(|name| (OsString::from(name), bundle.to_owned())).collect();
-        for (entry, _) in contents.iter().filter(|(entry, _)| is_handed_out(&self.policy, entry, now)) {
+        let policy = self.policy.get();
+        for (entry, _) in contents.iter().filter(|(entry, _)| is_handed_out(&policy, entry, now)) {
             let variable = variable(entry.name.as_str());
             if taken.contains_key(OsStr::new(&variable)) || is_of_the_system(&variable) {
                 continue;
@@ -135,7 +138,7 @@ impl Placeholders {
         let Ok(contents) = self.vault.contents() else { return false };
         contents.iter().any(|(entry, _)| {
             entry.hosts.iter().any(|rule| rule.matches(&host))
-                && self.policy.lists_secret(entry.name.as_str(), &host)
+                && self.policy.get().lists_secret(entry.name.as_str(), &host)
                 && suits(entry)
         })
     }
@@ -157,11 +160,11 @@ impl Placeholders {
         place: Position,
         now: Timestamp,
     ) -> Result<SecretBytes, String> {
-        if !self.policy.lists_secret(name, host) {
+        if !self.policy.get().lists_secret(name, host) {
             return Err(format!(
                 "the secret {name} is not sent to {host}: `allowed_secrets` of profile `{}` does not \
                  list it for that host",
-                self.policy.profile()
+                self.policy.get().profile()
             ));
         }
         let position = match place {

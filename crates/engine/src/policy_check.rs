@@ -55,7 +55,8 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for invalid arguments.
     pub fn check(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
-        let checked = self.covered_check(tool, arguments)?;
+        let latest = self.successor();
+        let checked = latest.as_deref().unwrap_or(self).covered_check(tool, arguments)?;
         Ok(checked.0)
     }
 
@@ -75,12 +76,15 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::check`], and `ENOTFOUND` if the changes to apply do not exist.
     pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
-        let checked = self.covered_check(tool, arguments)?;
-        let (mut checked, prepared, parts) = checked;
+        let latest = self.successor();
+        let engine = latest.as_deref().unwrap_or(self);
+        let (mut checked, prepared, parts) = engine.covered_check(tool, arguments)?;
         if checked.decision == policy::Verdict::Check {
-            let (rules, stop) = (self.policy.clone(), Stop::default());
-            let asking = PreviewedCall { parts: &parts, reach: &self.reach, rules, stop };
-            if let Some(preview) = self.preview(self.preview_source(&asking, &prepared.plan)?, &prepared)? {
+            let (rules, stop) = (engine.policy.clone(), Stop::default());
+            let asking = PreviewedCall { parts: &parts, reach: &engine.reach, rules, stop };
+            if let Some(preview) =
+                engine.preview(engine.preview_source(&asking, &prepared.plan)?, &prepared)?
+            {
                 checked.preview_more_lines = Some(preview.more_lines).filter(|more| *more > 0);
                 checked.preview = Some(preview.text);
             }

@@ -53,6 +53,9 @@ impl Engine {
         }
         self.end(Owner::Runtime).await;
         self.denied.settle();
+        if let Some(latest) = self.successor() {
+            latest.denied.settle();
+        }
     }
 
     /// Stops every call, and ends everything that outlives calls, without an async runtime. Blocks
@@ -97,8 +100,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // After a shutdown, this finds no work.
-        self.close();
+        // A successor shares its calls and resources with the engine that it follows.
+        if !self.is_successor {
+            // After a shutdown, this finds no work.
+            self.close();
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Composition of the runtime: host environment, configuration, policy, store, tools, engine.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
+use crate::at_start;
 use crate::clock::SystemClock;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
@@ -25,9 +25,9 @@ use crate::exec_log::WorkspaceLog;
 use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
-use crate::places::{
-    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, program, real, state_folder,
-};
+use crate::out_of_reach::{keep_closed, keep_key_away};
+use crate::places::{DOWNLOADS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder};
+use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
 use crate::toolchains;
@@ -52,6 +52,8 @@ pub(crate) struct Composed {
     pub(crate) embeddings: Option<OpenModel>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
+    /// Parameters for reading the configuration again.
+    pub(crate) reload: Reload,
 }
 
 /// Parameters of a runtime, in addition to the configuration.
@@ -141,18 +143,18 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state)?);
+    // A file that changes while it is read differs from its stamp, so that a server reads it again.
+    let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
+    let own = tools.clone();
     let configuration =
         Configuration::read(&options, &host_environment, &place, &state, store.as_ref(), tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(host_environment.configuration.as_deref(), &policy)?;
+    let keys = keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone()));
+    let key_file = keys.key_file.clone();
     let vault = match vault {
         Some(opened) => opened,
-        None => open_vault(
-            &state,
-            keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())),
-            &policy,
-            warn,
-        )?,
+        None => open_vault(&state, keys, &policy, warn)?,
     };
     // This is the first and only assignment.
     let _ = configuration.vault.set(vault.clone());
@@ -169,6 +171,18 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         services.insert(Arc::new(environment));
         secrets.extend(named);
     }
+    let reload = Reload {
+        at_start: configuration.at_start.clone(),
+        limits: at_start::limits(&policy),
+        closed: configuration.closed().to_vec(),
+        options,
+        host_environment: host_environment.clone(),
+        place: place.clone(),
+        state: state.clone(),
+        own,
+        key_file,
+        taken: stamps,
+    };
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -211,6 +225,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         oauth: configuration.oauth,
         embeddings: configuration.embeddings,
         traces,
+        reload,
     })
 }
 
@@ -268,13 +283,7 @@ fn environment_secrets(
 
 /// Opens the vault if possible, so that its secrets are covered from the first call on.
 fn open_vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
-    let reached = |path: &Path| policy.roots().iter().any(|root| path.starts_with(&root.path));
-    if let Some(path) = keys.key_file.as_deref().map(real).filter(|path| reached(path)) {
-        return Err(Failure::usage(format!(
-            "the key file of the vault, {}, lies within reach of the tools; keep it elsewhere",
-            path.display()
-        )));
-    }
+    keep_key_away(keys.key_file.as_deref(), policy)?;
     let vault = Vault::new(state.join(VAULT_FOLDER), keys);
     match vault.contents() {
         Ok(contents) if !contents.is_locked_in_memory() => {
@@ -290,33 +299,6 @@ fn open_vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<A
         }
     }
     Ok(Arc::new(vault))
-}
-
-/// Creates the folder of the user's configuration if it lies within reach of commands. A cell
-/// freezes existing files, but a command that writes directly could create a missing folder for the
-/// next run to obey.
-fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
-    let Some(folder) = folder.map(real) else { return Ok(()) };
-    if !policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
-        return Ok(());
-    }
-    match create_as_its_parent(&folder) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
-        // If this user may not create the folder, commands may not either, since they run as this
-        // user. For root, commands run as the owner of the workspace.
-        Err(error)
-            if error.kind() == ErrorKind::PermissionDenied && !rustix::process::geteuid().is_root() =>
-        {
-            Ok(())
-        }
-        Err(error) => Err(Failure::from(format!(
-            "the folder of your configuration, {}, lies within reach of commands and cannot be \
-             created ({error}), but a command could create it; create it yourself, or work in \
-             another folder",
-            folder.display()
-        ))),
-    }
 }
 
 fn cell(

@@ -92,7 +92,7 @@ pub(crate) struct Settings {
 }
 
 /// A location of Linear that differs from the usual one.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinearPlace {
     /// URL of the API, for example of a proxy in front of it: https, or http on this machine.
@@ -102,7 +102,7 @@ pub(crate) struct LinearPlace {
 
 /// Locations of Gmail and its login servers that differ from Google's usual ones. Each is a URL:
 /// https, or http on this machine.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GmailPlace {
     /// URL of the API, for example of a proxy in front of it.
@@ -120,7 +120,7 @@ pub(crate) struct GmailPlace {
 }
 
 /// The key of the vault, used if the environment provides none.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VaultPlace {
     /// Path of a key file as `handfast vault make-key` creates it: absolute, or beginning with `~/`.
@@ -130,7 +130,7 @@ pub(crate) struct VaultPlace {
 
 /// A server that makes vectors of texts, and therefore receives every text of the knowledge and of
 /// the memory, and every question.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmbeddingsPlace {
     /// URL that accepts texts, for example `https://api.example.com/v1/embeddings`.

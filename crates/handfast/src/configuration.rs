@@ -14,6 +14,7 @@ use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
 use vault::HostRule;
 
+use crate::at_start::AtStart;
 use crate::config::{
     self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace, WORKSPACE_FILE,
 };
@@ -144,6 +145,32 @@ impl Files {
         managed.chain(own).chain(others.into_iter().map(Layered::into_source)).collect()
     }
 
+    /// Returns the settings that a server takes at its start only.
+    fn at_start(&self, options: &RunOptions, dialect: Dialect) -> AtStart {
+        let silent: Warn = &|_| {};
+        AtStart {
+            dialect,
+            catalogue: self
+                .first(options.catalogue, "catalogue", |settings| settings.catalogue)
+                .map(|(kind, _)| kind),
+            databases: self
+                .first(None, "databases", |settings| settings.databases.clone())
+                .map(|(named, _)| named),
+            elicitation: self.of_the_user("elicitation", |settings| settings.elicitation, silent),
+            oauth: self.of_the_user("oauth", |settings| settings.oauth.clone(), silent),
+            traces: self.of_the_user("traces", |settings| settings.traces.clone(), silent),
+            environment_secrets: self.of_the_user(
+                "environment_secrets",
+                |settings| settings.environment_secrets.clone(),
+                silent,
+            ),
+            linear: self.of_the_user("linear", |settings| settings.linear.clone(), silent),
+            gmail: self.of_the_user("gmail", |settings| settings.gmail.clone(), silent),
+            vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
+            embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
+        }
+    }
+
     fn warn_of_ignored(&self, warn: Warn) {
         for Layered { file, .. } in self.layers.iter().filter(|layered| layered.trust == Trust::Untrusted) {
             let ignored = [
@@ -213,6 +240,10 @@ pub(crate) struct Configuration {
     pub(crate) traces: Option<(Collector, bool)>,
     /// Environment variables that may be sent, each with its hosts.
     pub(crate) environment_secrets: BTreeMap<String, Vec<HostRule>>,
+    /// Settings that a server takes at its start only.
+    pub(crate) at_start: AtStart,
+    /// True if the workspace has a file that is not trusted.
+    pub(crate) is_narrowed: bool,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -334,7 +365,10 @@ impl Configuration {
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
         let needed = ToolDependencies { databases, skills, knowledge, work };
+        let at_start = files.at_start(options, dialect);
         Ok(Self {
+            at_start,
+            is_narrowed: files.layers.iter().any(|layered| layered.trust == Trust::Untrusted),
             toolset: Toolset {
                 read_only: options.read_only,
                 dry_run: options.dry_run,
@@ -365,6 +399,16 @@ impl Configuration {
             needed,
             own,
         })
+    }
+
+    /// Returns the patterns of paths that no tool reads or writes.
+    pub(crate) fn closed(&self) -> &[String] {
+        &self.closed
+    }
+
+    /// Closes the paths that match these patterns, too.
+    pub(crate) fn close(&mut self, patterns: &[String]) {
+        self.closed.extend(patterns.iter().cloned());
     }
 
     /// Returns the input for compiling a policy.

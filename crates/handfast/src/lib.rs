@@ -8,6 +8,7 @@
     expect(dead_code, reason = "the program's commands use parts that a library without them does not")
 )]
 
+mod at_start;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
@@ -45,9 +46,11 @@ mod listening;
 mod mcp_options;
 #[cfg(feature = "cli")]
 mod mounts;
+mod out_of_reach;
 mod places;
 #[cfg(feature = "cli")]
 mod program;
+mod reload;
 mod report;
 mod run_options;
 mod run_secrets;

@@ -336,12 +336,14 @@ impl Engine {
                 };
                 let refused =
                     |why: String| ApprovalError::Scope(format!("`{pattern}` cannot be allowed: {why}"));
-                self.policy.may_lease(&parsed).map_err(refused)?;
+                let latest = self.successor();
+                let policy = &latest.as_deref().unwrap_or(self).policy;
+                policy.may_lease(&parsed).map_err(refused)?;
                 let pattern = match parsed {
                     LeasePattern::Read(folder) => {
                         let real = folder.canonicalize().ok().filter(|real| real.is_dir());
                         let real = real.ok_or_else(|| refused("it is not a folder".to_owned()))?;
-                        self.policy.may_lease(&LeasePattern::Read(real.clone())).map_err(refused)?;
+                        policy.may_lease(&LeasePattern::Read(real.clone())).map_err(refused)?;
                         tool::path_text(&real)
                     }
                     _ => pattern.clone(),

@@ -94,7 +94,9 @@ impl Engine {
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
     pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
-        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), self.store.as_ref())?;
+        let latest = self.successor();
+        let rules = latest.as_deref().unwrap_or(self);
+        let shown = self.kept_by()?.show(id, (&rules.policy, &rules.denied), self.store.as_ref())?;
         let cover = |text: String| self.covered(text);
         Ok(KeptDetails {
             reason: cover(shown.reason),
@@ -113,9 +115,11 @@ impl Engine {
     /// policy denies a change.
     pub async fn apply_changes(&self, id: &str, force: bool) -> Result<u64, KeptError> {
         let snapshots = self.kept_by()?;
+        let latest = self.successor();
+        let rules = latest.as_deref().unwrap_or(self);
         let applied = self
             .recorded("changes_apply", json!({"id": id, "force": force}), |author| {
-                snapshots.apply(&self.policy, self.store.as_ref(), author, id, force)
+                snapshots.apply(&rules.policy, self.store.as_ref(), author, id, force)
             })
             .await?;
         self.settle_question(id, true)?;

@@ -17,7 +17,7 @@ impl Engine {
     pub(crate) fn undo_parts(&self) -> Undo {
         Undo {
             store: self.store.clone(),
-            policy: self.policy.clone(),
+            policy: self.successor().map_or_else(|| self.policy.clone(), |latest| latest.policy.clone()),
             place: self.place.clone(),
             databases: self.databases.clone(),
         }
@@ -99,9 +99,11 @@ impl Engine {
             "id": request.checkpoint, "and_later": request.and_later,
             "paths": shown(&request.paths), "force": shown(&request.force),
         });
+        let latest = self.successor();
+        let engine = latest.as_deref().unwrap_or(self);
         let mut outcome = None;
         let recorded = self.recorded("undo", arguments, |author| {
-            let done = self.undo_now(&snapshots, request, author.clone());
+            let done = engine.undo_now(&snapshots, request, author.clone());
             let result = if done.is_ok() { Ok(()) } else { Err(KeptError::Refused(String::new())) };
             outcome = Some(done);
             result

@@ -8,6 +8,7 @@ use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::{RuntimeOptions, compose};
 use crate::mcp_options::{NoInput, mcp_options};
+use crate::reload;
 use crate::report::note;
 use crate::signals::Signals;
 
@@ -23,6 +24,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
     prepare(&runtime, &engine);
+    reload::keep_current(&composed);
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {

@@ -19,6 +19,7 @@ use crate::identity::OAuth;
 use crate::listening::{Listening, Server, in_the_way};
 use crate::mcp_options::NoInput;
 use crate::mounts::mounts;
+use crate::reload;
 use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
@@ -46,6 +47,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     options.on_warning = Arc::new(warn);
     let runtime = tokio_runtime()?;
     prepare(&runtime, &composed.engine);
+    reload::keep_current(&composed);
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = Listener::bind(arguments.listen)

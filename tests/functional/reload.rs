@@ -1,0 +1,171 @@
+//! Running servers take a changed configuration, or say why they do not.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::harness::{Fixture, eventually};
+use crate::server::Server;
+
+/// A server whose messages go into a file.
+struct Served {
+    server: Server,
+    messages: PathBuf,
+}
+
+impl Served {
+    fn start(fixture: &Fixture) -> Self {
+        let messages = fixture.outside().join("messages");
+        let mut command = fixture.command();
+        command.stderr(Stdio::from(std::fs::File::create(&messages).unwrap()));
+        Self { server: Server::of(command), messages }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.messages).unwrap()
+    }
+
+    /// Waits until the server has said this.
+    fn says(&self, text: &str) {
+        eventually(text, || self.said().contains(text));
+    }
+
+    fn can_read(&mut self, path: &str) -> bool {
+        self.server.call("file_read", json!({ "path": path }))["isError"] != true
+    }
+
+    fn can_run(&mut self, line: &str) -> bool {
+        self.server.call("shell_execute", json!({ "command": line }))["isError"] != true
+    }
+}
+
+fn user_file(fixture: &Fixture) -> PathBuf {
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join("config.yaml")
+}
+
+const TOOK: &str = "took the changed configuration";
+const STAYS: &str = "the changed configuration is wrong, so the earlier one stays in force";
+
+#[test]
+fn a_rule_that_is_added_holds_for_the_next_call_and_one_that_is_removed_does_not() {
+    let fixture = Fixture::with_files(&[("notes.txt", "n"), ("a.txt", "a")]);
+    let mut served = Served::start(&fixture);
+    assert!(served.can_read("notes.txt") && served.can_run("touch b.txt"));
+    let rules =
+        "sandbox_config:\n  normal:\n    deny_read_paths: [notes.txt]\n    deny_exec_command: [touch]\n";
+    std::fs::write(user_file(&fixture), rules).unwrap();
+    served.says(TOOK);
+    assert!(
+        !served.can_read("notes.txt") && !served.can_run("cat notes.txt") && !served.can_run("touch c.txt")
+    );
+    assert!(served.can_read("a.txt"));
+    std::fs::remove_file(user_file(&fixture)).unwrap();
+    eventually("the second change", || served.said().matches(TOOK).count() == 2);
+    assert!(served.can_read("notes.txt") && served.can_run("touch c.txt"));
+}
+
+#[test]
+fn a_broken_or_unreadable_file_leaves_the_earlier_rules_in_force_and_is_told_once() {
+    let fixture = Fixture::with_files(&[("notes.txt", "n")]);
+    let rules = "sandbox_config:\n  normal:\n    deny_read_paths: [notes.txt]\n";
+    std::fs::write(user_file(&fixture), rules).unwrap();
+    let mut served = Served::start(&fixture);
+    assert!(!served.can_read("notes.txt"));
+    for (position, broken) in
+        ["sandbox_config:\n  normal:\n    deny_read_paths: [no", "modes: x\n"].iter().enumerate()
+    {
+        std::fs::write(user_file(&fixture), broken).unwrap();
+        eventually("the message", || served.said().matches(STAYS).count() == position + 1);
+        assert!(!served.can_read("notes.txt"), "{broken}");
+    }
+    served.says("there is no key `modes` here; did you mean `mode`?");
+    // A folder in place of the file is no configuration either.
+    std::fs::remove_file(user_file(&fixture)).unwrap();
+    std::fs::create_dir(user_file(&fixture)).unwrap();
+    served.says("it is not a regular file");
+    assert!(!served.can_read("notes.txt"));
+    std::fs::remove_dir(user_file(&fixture)).unwrap();
+    served.says(TOOK);
+    assert!(served.can_read("notes.txt"));
+}
+
+#[test]
+fn the_first_half_of_a_file_that_is_being_written_is_not_taken_for_the_whole() {
+    let fixture = Fixture::with_files(&[("notes.txt", "n")]);
+    let begin = "sandbox_config:\n  normal:\n    deny_tools: [file_delete]\n";
+    let whole = format!("{begin}    deny_read_paths: [notes.txt]\n");
+    std::fs::write(user_file(&fixture), &whole).unwrap();
+    let mut served = Served::start(&fixture);
+    // Each state is a valid configuration without the rule, and none of them lasts.
+    for _ in 0..400 {
+        std::fs::write(user_file(&fixture), "").unwrap();
+        std::fs::write(user_file(&fixture), begin).unwrap();
+        assert!(!served.can_read("notes.txt"));
+        std::fs::write(user_file(&fixture), &whole).unwrap();
+    }
+    served.says(TOOK);
+    assert!(!served.can_read("notes.txt"));
+}
+
+#[test]
+fn a_changed_file_of_the_workspace_is_untrusted_until_it_is_trusted() {
+    let rules = |more: &str| {
+        format!("sandbox_config:\n  normal:\n    undoable: table\n    allowed_exec_command: [touch]\n{more}")
+    };
+    let fixture = Fixture::with_files(&[("handfast.yaml", &rules("")), ("notes.txt", "n")]);
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    let mut served = Served::start(&fixture);
+    assert!(served.can_run("touch a.txt"));
+    fixture.write("handfast.yaml", &rules("    deny_read_paths: [notes.txt]\n"));
+    served.says("handfast.yaml is not trusted, so it can only tighten rules until");
+    assert!(!served.can_run("touch a.txt"), "an untrusted list allows nothing");
+    assert!(!served.can_read("notes.txt"), "and an untrusted list denies");
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    served.says("(what is trusted)");
+    assert!(served.can_run("touch a.txt") && !served.can_read("notes.txt"));
+}
+
+#[test]
+fn what_a_server_takes_at_its_start_only_is_named() {
+    let fixture = Fixture::new();
+    let mut served = Served::start(&fixture);
+    let rules = "dialect: msc\nsandbox_config:\n  normal:\n    limits: {sessions: 2, cpus: 1}\n    deny_tools: [file_list]\n";
+    std::fs::write(user_file(&fixture), rules).unwrap();
+    served.says("`dialect`, `limits.sessions` is taken when this server starts again");
+    let denied = served.server.call("file_list", json!({"path": "."}));
+    assert_eq!(denied["isError"], true, "{denied:#}");
+}
+
+#[test]
+fn background_commands_and_their_sessions_outlive_a_change() {
+    let fixture = Fixture::new();
+    let mut served = Served::start(&fixture);
+    let begun = served.server.call("shell_execute", json!({"command": "sleep 600", "background": true}));
+    assert_ne!(begun["isError"], true, "{begun:#}");
+    let listed =
+        |served: &mut Served| served.server.call("shell_sessions", json!({"action": "list"})).to_string();
+    let before = listed(&mut served);
+    std::fs::write(user_file(&fixture), "sandbox_config:\n  normal:\n    deny_tools: [file_delete]\n")
+        .unwrap();
+    served.says(TOOK);
+    assert_eq!(listed(&mut served).contains("sleep 600"), before.contains("sleep 600"), "{before}");
+}
+
+#[test]
+fn the_rules_of_a_file_that_nobody_may_read_any_more_stay() {
+    if rustix::process::geteuid().is_root() {
+        // Root reads every file.
+        return;
+    }
+    let fixture = Fixture::with_files(&[("notes.txt", "n")]);
+    std::fs::write(user_file(&fixture), "sandbox_config:\n  normal:\n    deny_read_paths: [notes.txt]\n")
+        .unwrap();
+    let mut served = Served::start(&fixture);
+    std::fs::set_permissions(user_file(&fixture), std::fs::Permissions::from_mode(0)).unwrap();
+    served.says(STAYS);
+    assert!(!served.can_read("notes.txt"));
+}
