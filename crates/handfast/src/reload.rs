@@ -16,7 +16,6 @@ use store_api::{Hash, Store};
 use tool::{AnyTool, Owner, Place, Stop};
 
 use crate::at_start::{self, AtStart};
-use crate::compose::Composed;
 use crate::config::{MANAGED_FILE, USER_FILE, WORKSPACE_FILE};
 use crate::configuration::{Configuration, compile};
 use crate::failure::Failure;
@@ -111,10 +110,9 @@ impl Stamps {
 }
 
 /// Takes changes of the configuration until the engine ends.
-pub(crate) fn keep_current(composed: &Composed) {
-    let (engine, store) = (Arc::downgrade(&composed.engine), composed.store.clone());
-    let mut reload = composed.reload.clone();
-    let started = composed.engine.threads().start("configuration", Owner::Runtime, move |stop| {
+pub(crate) fn keep_current(running: &Arc<Engine>, store: &Arc<dyn Store>, mut reload: Reload) {
+    let (engine, store) = (Arc::downgrade(running), store.clone());
+    let started = running.threads().start("configuration", Owner::Runtime, move |stop| {
         reload.watch(&engine, store.as_ref(), stop);
     });
     if let Err(error) = started {

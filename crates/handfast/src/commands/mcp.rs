@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
     prepare(&runtime, &engine);
-    reload::keep_current(&composed);
+    reload::keep_current(&composed.engine, &composed.store, composed.reload.clone());
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {

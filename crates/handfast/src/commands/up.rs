@@ -47,7 +47,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     options.on_warning = Arc::new(warn);
     let runtime = tokio_runtime()?;
     prepare(&runtime, &composed.engine);
-    reload::keep_current(&composed);
+    reload::keep_current(&composed.engine, &composed.store, composed.reload.clone());
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = Listener::bind(arguments.listen)
