@@ -117,6 +117,15 @@ impl Fixture {
         self
     }
 
+    /// Adds these lines to the user's configuration.
+    pub(crate) fn configure(&self, lines: &str) {
+        let folder = self.home().join(".config/handfast");
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("config.yaml");
+        let before = std::fs::read_to_string(&file).unwrap_or_default();
+        std::fs::write(&file, format!("{before}{lines}")).unwrap();
+    }
+
     /// Configures the fixture's user so that commands reach no host, and nobody is asked about one.
     pub(crate) fn without_hosts(self) -> Self {
         let folder = self.home().join(".config/handfast");
@@ -169,7 +178,7 @@ impl Fixture {
             .args(["--state".as_ref(), self.state().as_os_str()])
             .env_clear()
             .env("HOME", self.home())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", system_path())
             .current_dir(self.workspace());
         if self.key_file().exists() {
             command.env("HANDFAST_VAULT_KEY_FILE", self.key_file());
@@ -209,14 +218,15 @@ impl Fixture {
     }
 
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Run {
-        let mut child = self
-            .command()
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = self.command();
+        command.args(arguments);
+        Self::run_command(command, input)
+    }
+
+    /// Runs a command made by [`Fixture::command`].
+    pub(crate) fn run_command(mut command: Command, input: &[u8]) -> Run {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         // The program may answer before it has read all input, so another thread writes it.
@@ -247,6 +257,15 @@ impl Fixture {
         assert_eq!(result["ok"], false, "{result:#}");
         result["error"].take()
     }
+}
+
+/// Returns the folders of this machine's `PATH` that belong to the system. Commands see what `PATH`
+/// leads to, and a test must not depend on who runs it.
+pub(crate) fn system_path() -> std::ffi::OsString {
+    let listed = std::env::var_os("PATH").unwrap_or_default();
+    let of_system =
+        |folder: &PathBuf| ["/usr", "/bin", "/sbin", "/opt"].iter().any(|top| folder.starts_with(top));
+    std::env::join_paths(std::env::split_paths(&listed).filter(of_system)).unwrap()
 }
 
 pub(crate) fn program() -> &'static Path {

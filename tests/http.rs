@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -87,6 +87,11 @@ impl Up {
             user: token(&said["user_token_file"]),
             observer: token(&said["observer_token_file"]),
         }
+    }
+
+    /// Takes the standard error of a server that was started with a pipe for it.
+    pub(crate) fn errors(&mut self) -> ChildStderr {
+        self.child.stderr.take().unwrap()
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

@@ -1,4 +1,6 @@
 //! An HTTPS file server with its own certificate authority, and with git's HTTP backend at `/git/`.
+//! Below `/moved/` it answers a fetch with a redirection to a push, and it accepts the requests of a
+//! forge's and a registry's API.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -8,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,6 +26,8 @@ pub(crate) struct Https {
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     /// All bytes that the server received.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
+    /// User and password without which nothing is served below `/git/`.
+    pub(crate) credentials: Arc<Mutex<Option<String>>>,
 }
 
 impl Https {
@@ -41,20 +47,23 @@ impl Https {
         let port = listener.local_addr().unwrap().port();
         let (asked, received) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
         let (config, folder) = (Arc::new(config), folder.to_owned());
-        let (asking, receiving) = (asked.clone(), received.clone());
+        let credentials = Arc::<Mutex<Option<String>>>::default();
+        let (asking, receiving, needed) = (asked.clone(), received.clone(), credentials.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (config, folder) = (config.clone(), folder.clone());
                 let kept = (asking.clone(), receiving.clone());
+                let needed = needed.lock().clone();
                 std::thread::spawn(move || {
                     let connection = ServerConnection::new(config).unwrap();
                     // A client may refuse the certificate or disconnect, which is not the server's
                     // fault.
-                    let _broken = serve(&mut StreamOwned::new(connection, stream), &folder, &kept);
+                    let _broken =
+                        serve(&mut StreamOwned::new(connection, stream), &folder, &kept, needed.as_deref());
                 });
             }
         });
-        Self { port, authority: issuer, asked, received }
+        Self { port, authority: issuer, asked, received, credentials }
     }
 }
 
@@ -76,7 +85,12 @@ type Kept = (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<u8>>>);
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
 /// Answers one request, and closes.
-fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::io::Result<()> {
+fn serve(
+    stream: &mut Stream,
+    folder: &Path,
+    (asked, received): &Kept,
+    credentials: Option<&str>,
+) -> std::io::Result<()> {
     let mut all = Vec::new();
     let end = loop {
         if let Some(end) = all.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -127,14 +141,86 @@ fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::i
         answer
     } else if path == "/compressed" {
         b"HTTP/1.1 200 OK\r\nContent-Encoding: compress\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\x1f\x9d\x90\x61".to_vec()
-    } else if path.starts_with("/git/") {
-        git(folder, method, path, query, &header, &body)
+    } else if credentials.is_some_and(|needed| {
+        path.starts_with("/git/")
+            && header("authorization") != Some(format!("Basic {}", STANDARD.encode(needed)))
+    }) {
+        b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"git\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()
+    } else if let Some(repository) = path.strip_prefix("/moved/").filter(|_| method == "POST") {
+        let repository = repository.trim_end_matches("git-upload-pack");
+        format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: /git/{repository}git-receive-pack\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").into_bytes()
+    } else if path.starts_with("/git/") || path.starts_with("/moved/") {
+        let body = if header("transfer-encoding").is_some() { joined(&body) } else { body };
+        git(folder, method, &path.replacen("/moved/", "/git/", 1), query, &header, &body)
+    } else if path == "/api/graphql" {
+        json("200 OK", &graphql(&String::from_utf8_lossy(&body)))
+    } else if path.starts_with("/api/v3/") || path == "/-/whoami" {
+        let password = credentials.and_then(|needed| needed.split(':').nth(1)).unwrap_or_default();
+        let token = header("authorization").unwrap_or_default();
+        if [format!("Bearer {password}"), format!("token {password}")].contains(&token) {
+            json("200 OK", r#"{"login": "me", "username": "me"}"#)
+        } else {
+            json("401 Unauthorized", r#"{"message": "Bad credentials"}"#)
+        }
+    } else if path == "/login/device/code" {
+        // RFC 8628, section 3.2.
+        json(
+            "200 OK",
+            r#"{"device_code": "d1", "user_code": "WDJB-MJHT", "verification_uri": "https://forge.example/device", "expires_in": 60, "interval": 1}"#,
+        )
+    } else if path == "/login/oauth/access_token" {
+        let times = asked.lock().iter().filter(|line| line.contains(path)).count();
+        let password = credentials.and_then(|needed| needed.split(':').nth(1)).unwrap_or_default();
+        match times {
+            1 => json("200 OK", r#"{"error": "authorization_pending"}"#),
+            _ => json(
+                "200 OK",
+                &format!(r#"{{"access_token": "{password}", "token_type": "bearer", "expires_in": 28800}}"#),
+            ),
+        }
+    } else if path == "/graphql" || path.starts_with("/repos/") || method == "PUT" {
+        json("200 OK", "{\"done\":1}\n")
     } else {
         file(&folder.join(path.trim_start_matches('/')))
     };
     stream.write_all(&answer)?;
     stream.conn.send_close_notify();
     stream.flush()
+}
+
+/// Answers the operations of GitHub's GraphQL API that `gh pr create` sends, by their fields.
+fn graphql(request: &str) -> String {
+    let has = |name: &str| request.contains(name);
+    let data = if has("createPullRequest") {
+        r#"{"createPullRequest": {"pullRequest": {"id": "PR_1", "url": "https://forge.example/me/site/pull/1"}}}"#
+    } else if has("__type") {
+        r#"{"PullRequest": {"fields": []}, "Repository": {"fields": []}}"#
+    } else if has("pullRequests(") {
+        r#"{"repository": {"pullRequests": {"nodes": []}, "defaultBranchRef": {"name": "main"}}}"#
+    } else {
+        r#"{"viewer": {"login": "me"}, "repository": {"id": "R_1", "name": "site", "owner": {"login": "me"}, "hasIssuesEnabled": true, "description": "", "hasWikiEnabled": false, "viewerPermission": "WRITE", "defaultBranchRef": {"name": "main"}, "isPrivate": false, "parent": null, "mergeCommitAllowed": true, "rebaseMergeAllowed": true, "squashMergeAllowed": true}}"#
+    };
+    format!("{{\"data\": {data}}}")
+}
+
+/// Builds an answer in JSON.
+fn json(status: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").into_bytes()
+}
+
+/// Joins the chunks of a body.
+fn joined(mut chunks: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|window| window == b"\r\n").unwrap();
+        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        if length == 0 {
+            return all;
+        }
+        all.extend_from_slice(&chunks[end + 2..end + 2 + length]);
+        chunks = &chunks[end + 4 + length..];
+    }
 }
 
 fn read_more(stream: &mut Stream, into: &mut Vec<u8>) -> std::io::Result<()> {

@@ -112,7 +112,8 @@ fn the_same_calls_work_from_the_command_line() {
     let fixture = checkout();
     let call = |tool: &str, arguments: Value| {
         let mut command = fixture.command();
-        command.env("HOME", home()).args(["call", "--yes", tool, &arguments.to_string()]);
+        command.env("HOME", home()).env("PATH", std::env::var_os("PATH").unwrap());
+        command.args(["call", "--yes", tool, &arguments.to_string()]);
         let output = command.output().unwrap();
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(result["ok"], true, "{result:#}");

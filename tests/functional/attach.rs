@@ -185,6 +185,46 @@ fn the_options_of_attach_are_those_of_the_server_that_the_client_starts() {
 }
 
 #[test]
+fn a_client_that_hides_tools_until_they_are_searched_for_shows_those_of_handfast_at_once() {
+    let fixture = Fixture::new();
+    let fields = [
+        ("claude", ".claude.json", ".mcp.json", "\"alwaysLoad\": true"),
+        ("codex", ".codex/config.toml", ".codex/config.toml", "omit_tools_from = [\"deferred\"]"),
+        ("qwen", ".qwen/settings.json", ".qwen/settings.json", "\"alwaysLoadTools\": true"),
+    ];
+    for (client, user, project, field) in fields {
+        for (scope, file) in
+            [("user", fixture.home().join(user)), ("project", fixture.workspace().join(project))]
+        {
+            for options in [&["--stdio"][..], &["--http"]] {
+                let done = attach(&fixture, &[&[client, "--scope", scope], options].concat());
+                assert_eq!(done.code, 0, "{client}: {}", done.stderr);
+                let entry = read(&file);
+                assert!(entry.contains(field), "{client} {scope} {options:?}: {entry}");
+            }
+        }
+    }
+    assert_eq!(attach(&fixture, &["gemini"]).code, 0);
+    assert!(!read(&fixture.home().join(".gemini/settings.json")).contains("alwaysLoad"));
+}
+
+#[test]
+fn a_tool_of_the_client_that_runs_commands_under_another_name_is_switched_off_too() {
+    let fixture = Fixture::new();
+    for (client, file, tools) in [
+        ("claude", ".claude/settings.json", &["Bash", "Monitor", "NotebookEdit"][..]),
+        ("qwen", ".qwen/settings.json", &["run_shell_command", "monitor", "exec", "notebook_edit"]),
+    ] {
+        let done = attach(&fixture, &[client, "--only-handfast"]);
+        assert_eq!(done.code, 0, "{client}: {}", done.stderr);
+        let settings = read(&fixture.home().join(file));
+        for tool in tools {
+            assert!(settings.contains(&format!("\"{tool}\"")), "{client}: {tool} is missing: {settings}");
+        }
+    }
+}
+
+#[test]
 fn a_token_goes_into_the_users_own_file_and_into_no_project() {
     let fixture = Fixture::new();
     let offline = attach(&fixture, &["claude", "--http"]);

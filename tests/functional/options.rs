@@ -34,7 +34,7 @@ fn an_undo_that_is_only_tried_shows_what_it_would_do_with_conflicts_and_undoes_n
         let tried = fixture.run(arguments);
         assert_eq!(tried.code, 0, "{}", tried.stderr);
         assert!(tried.stdout.contains("-after\n+before\n"), "{}", tried.stdout);
-        assert!(tried.stderr.contains("1 paths would be restored; nothing was changed"), "{}", tried.stderr);
+        assert!(tried.stderr.contains("1 path would be restored; nothing was changed"), "{}", tried.stderr);
         assert_eq!(fixture.read("a"), "after\n");
     }
     fixture.write("a", "somebody else\n");
@@ -75,11 +75,11 @@ fn an_empty_id_and_what_is_no_time_are_usage_errors_that_say_what_they_look_like
         assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.stdout, refused.stderr);
         assert!(refused.stderr.contains("is not an id: an id consists of digits"), "{}", refused.stderr);
     }
-    for since in ["yesterday", "10 minutes", "10", "", "2026-13-01T00:00:00Z"] {
+    for since in ["tomorrow", "10", "", "2026-13-01T00:00:00Z"] {
         for command in [&["undo", "--since", since][..], &["audit", "list", "--since", since]] {
             let refused = fixture.run(command);
             assert_eq!(refused.code, 2, "{command:?}: {}{}", refused.stdout, refused.stderr);
-            assert!(refused.stderr.contains("30m, 8h or 7d ago"), "{command:?}: {}", refused.stderr);
+            assert!(refused.stderr.contains("`yesterday 14:00`"), "{command:?}: {}", refused.stderr);
         }
     }
     assert_eq!(fixture.read("a"), "after\n");

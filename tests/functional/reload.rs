@@ -1,13 +1,15 @@
 //! Running servers take a changed configuration, or say why they do not.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::functional::search_path::{file, path_of, program};
 use crate::harness::{Fixture, eventually};
 use crate::server::Server;
+use crate::shown::data_of;
 
 /// A server whose messages go into a file.
 struct Served {
@@ -17,8 +19,11 @@ struct Served {
 
 impl Served {
     fn start(fixture: &Fixture) -> Self {
+        Self::of(fixture, fixture.command())
+    }
+
+    fn of(fixture: &Fixture, mut command: Command) -> Self {
         let messages = fixture.outside().join("messages");
-        let mut command = fixture.command();
         command.stderr(Stdio::from(std::fs::File::create(&messages).unwrap()));
         Self { server: Server::of(command), messages }
     }
@@ -158,4 +163,41 @@ fn background_commands_and_their_sessions_outlive_a_change() {
     served.says(TOOK);
     let after = listed(&mut served);
     assert!(after.contains(&id) && after.contains("running"), "{after}");
+}
+
+#[test]
+fn programs_of_path_are_served_and_leave_it_as_soon_as_calls_may_write_their_folder() {
+    let fixture = Fixture::new();
+    let home = fixture.home();
+    program(&fixture, "apps/demo-1/bin/demo", "#!/bin/sh\ncat \"$(dirname \"$0\")/../lib/x\"\n");
+    file(&fixture, "apps/demo-1/lib/x", "library\n");
+    std::os::unix::fs::symlink("apps/demo-1", home.join("current")).unwrap();
+    let mut command = fixture.command();
+    command.env("PATH", path_of(&fixture, &["current/bin"]));
+    let mut served = Served::of(&fixture, command);
+    // The second call gets a cell that was prepared before it came.
+    for _ in 0..2 {
+        let result = served.server.call("shell_execute", json!({ "command": "demo; command -v demo" }));
+        let expected = format!("library\n{}\n", home.join("current/bin/demo").display());
+        assert_eq!(data_of("shell_execute", &result)["stdout"], expected, "{result:#}");
+    }
+    let key = file(&fixture, "apps/demo-1/lib/.npmrc", "planted-key");
+    // A script, because paths in a line are judged before it runs.
+    fixture.write("look.sh", &format!("cat {}; echo end", key.display()));
+    let result = served.server.call("shell_execute", json!({ "command": "sh look.sh" }));
+    assert!(!result.to_string().contains("planted-key") && result.to_string().contains("end"), "{result:#}");
+    let rules = "sandbox_config:\n  normal:\n    allowed_write_paths: [./, ~/apps]\n    allowed_read_paths: [./, ~/apps]\ntoolchains: [~/other]\n";
+    std::fs::write(user_file(&fixture), rules).unwrap();
+    served.says(TOOK);
+    assert!(
+        served.said().contains("`toolchains` is taken when this server starts again"),
+        "{}",
+        served.said()
+    );
+    let result = served.server.call("shell_execute", json!({ "command": "command -v demo || echo absent" }));
+    assert_eq!(data_of("shell_execute", &result)["stdout"], "absent\n", "{result:#}");
+    std::fs::remove_file(user_file(&fixture)).unwrap();
+    eventually("the second change", || served.said().matches(TOOK).count() == 2);
+    let result = served.server.call("shell_execute", json!({ "command": "demo" }));
+    assert_eq!(data_of("shell_execute", &result)["stdout"], "library\n", "{result:#}");
 }

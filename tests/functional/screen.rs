@@ -27,6 +27,16 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start(fixture: &Fixture, size: (u16, u16), arguments: &[&str]) -> Self {
+        Self::start_with(fixture, size, &[], arguments)
+    }
+
+    /// Starts the program with these environment variables.
+    pub(crate) fn start_with(
+        fixture: &Fixture,
+        size: (u16, u16),
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
@@ -51,6 +61,7 @@ impl Terminal {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("TERM", "xterm-256color")
             .env("NO_COLOR", "1")
+            .envs(variables.iter().copied())
             .stdin(end())
             .stdout(end())
             .stderr(end())

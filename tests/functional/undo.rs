@@ -171,7 +171,7 @@ fn everything_of_the_last_hour_is_undone_by_saying_so() {
     assert_ne!(tree(&fixture), before);
     undo(&fixture, &["--since", "1h"]);
     assert_eq!(tree(&fixture), before);
-    assert_eq!(fixture.run(&["undo", "--since", "1y"]).code, 2);
+    assert_eq!(fixture.run(&["undo", "--since", "1q"]).code, 2);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The profile's choice of the isolation of commands. Everything runs as an ordinary user, for whom
 //! this machine offers every kind.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::functional::search_path::{file, path_of, program};
 use crate::harness::{Fixture, copy_program};
 
 /// A user that owns nothing (`nobody` of Debian).
@@ -51,6 +53,10 @@ impl Host {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().unwrap()
+    }
+
+    fn command(&self) -> Command {
         let program = self.fixture.outside().join("handfast");
         let mut command = if self.root {
             let id = NOBODY.to_string();
@@ -62,8 +68,8 @@ impl Host {
             Command::new(program)
         };
         command.arg("--workspace").arg(self.fixture.workspace()).arg("--state").arg(self.fixture.state());
-        command.args(arguments).env("HOME", self.fixture.home()).current_dir(self.fixture.workspace());
-        command.output().unwrap()
+        command.env("HOME", self.fixture.home()).current_dir(self.fixture.workspace());
+        command
     }
 
     /// Runs a line. Returns the result, and the program's warnings.
@@ -97,6 +103,47 @@ fn a_command_runs_in_the_isolation_that_the_profile_names() {
         let host = Host::new(Some(&profile(isolation)), None);
         let found = host.kind();
         assert!(found.starts_with(kind), "{isolation}: {found}");
+    }
+}
+
+#[test]
+fn a_program_to_which_path_leads_runs_in_each_isolation_with_its_files_and_nothing_beside_them() {
+    for isolation in ["namespaces", "bubblewrap", "landlock"] {
+        let host = Host::new(Some(&profile(isolation)), None);
+        let home = host.fixture.home();
+        let (script, key) = ("#!/bin/sh\ncat \"$(dirname \"$0\")/../lib/x\"\n", "planted-key-3118");
+        program(&host.fixture, "apps/demo-1/bin/demo", script);
+        file(&host.fixture, "apps/demo-1/lib/x", "library\n");
+        for planted in ["apps/demo-1/.npmrc", ".ssh/id_rsa", "diary"] {
+            file(&host.fixture, planted, key);
+        }
+        symlink("apps/demo-1", home.join("current")).unwrap();
+        // Two links in a row, one of them in a folder that nothing else shows.
+        for folder in ["opt", "programs"] {
+            std::fs::create_dir(home.join(folder)).unwrap();
+        }
+        program(&host.fixture, "apps/chain/bin/chain", "#!/bin/sh\necho chained\n");
+        symlink("../apps/chain/bin/chain", home.join("opt/chain")).unwrap();
+        symlink("../opt/chain", home.join("programs/chain")).unwrap();
+        if host.root {
+            give(&host.fixture.outside());
+        }
+        let call = |folders: &[&str]| {
+            let mut command = host.command();
+            let line = format!(
+                "demo; chain; cat {0}/apps/demo-1/.npmrc {0}/.ssh/id_rsa {0}/diary; echo end",
+                home.display()
+            );
+            let arguments = json!({ "command": line, "timeout": 60 }).to_string();
+            command.args(["call", "--yes", "--no-input", "shell_execute", &arguments]);
+            let output = command.env("PATH", path_of(&host.fixture, folders)).output().unwrap();
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        };
+        let result = call(&["current/bin", "programs"]);
+        assert_eq!(result["data"]["stdout"], "library\nchained\nend\n", "{isolation}: {result:#}");
+        assert!(!result.to_string().contains(key), "{isolation}: {result:#}");
+        // The control: without these folders nothing is found.
+        assert_eq!(call(&[])["data"]["stdout"], "end\n", "{isolation}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! shows that the attempt itself works.
 
 mod approvals;
+mod browser;
 mod bubblewrap;
 mod cell;
 mod databases;
@@ -21,10 +22,11 @@ mod limits;
 mod multiplexed;
 mod ordinary_user;
 mod own_files;
-mod placeholders;
+pub(crate) mod placeholders;
 mod protected_files;
 mod reach;
 pub(crate) mod reading;
+mod search_path;
 mod secrets;
 mod sessions;
 mod toolchains;

@@ -111,6 +111,33 @@ fn curl_speaks_http_2_and_has_the_secret_covered_in_headers_body_and_trailers() 
 }
 
 #[test]
+fn a_request_that_writes_at_a_forge_asks_over_http_2_too() {
+    let world = World::new(&[]);
+    let mark = ["vault", "set", "api_key", "--login", "github", "--user", "me"];
+    assert_eq!(world.fixture.run_with_input(&mark, SECRET.as_bytes()).code, 0);
+    let (key, kind) = ("-H \"X-Key: $api_key\"", "-H 'Content-Type: application/json'");
+    let own = format!("https://{OWN}:{}", world.port);
+    let call = |line: &str| {
+        let arguments = json!({"command": line, "timeout": 120}).to_string();
+        let ran = trusting(&world.fixture).args(["call", "shell_execute", &arguments]).output().unwrap();
+        serde_json::from_slice::<Value>(&ran.stdout).unwrap()
+    };
+    let reading = format!("curl -sS --http2 -w '%{{http_code}}' -o /dev/null {key} {own}/repos");
+    assert_eq!(call(&reading)["data"]["stdout"], "200");
+    let query = format!(
+        "curl -sS --http2 -w '%{{http_code}}' -o /dev/null {key} {kind} -d '{{\"query\": \"{{ a }}\"}}' {own}/graphql"
+    );
+    assert_eq!(call(&query)["data"]["stdout"], "200");
+    let received = world.received();
+    assert_eq!((received.len(), &received[1]["headers"]["x-key"]), (2, &json!(SECRET)));
+    let refused = call(&format!("curl -sS --http2 -w '%{{http_code}}' {key} -d x {own}/repos"));
+    let said = refused["data"]["stdout"].as_str().unwrap();
+    assert!(said.contains("POST /repos") && said.ends_with("403"), "{refused:#}");
+    assert!(refused["meta"]["warnings"].to_string().contains(" approvals approve "), "{refused:#}");
+    assert!(world.received().is_empty());
+}
+
+#[test]
 fn nodes_client_of_http_2_gets_what_it_may_and_the_agent_is_told_of_the_rest() {
     let world = World::new(&[]);
     let client = r#"

@@ -4,7 +4,7 @@
 //! the rules that the compiler cannot see. `docs` writes the generated pages. `new-tool` adds a tool
 //! to a family. `dist` makes the artefacts of a release; it is the crate `xtask-dist`, because it needs compressors that
 //! the other commands need not wait for. `bench` prints speed and memory compared with a peer. `soak` calls and kills many
-//! processes for hours.
+//! processes for hours. `clients` attaches agent clients to the built binary and drives them.
 //!
 //! This crate does not ship, and no crate of the product depends on it. Its only state lies under
 //! `target/`. Except in `soak`, no signal is handled: Ctrl-C reaches the running child and this
@@ -17,6 +17,7 @@
 )]
 
 mod bench;
+mod clients;
 mod command;
 mod docs;
 mod evaluate;
@@ -104,6 +105,9 @@ enum Task {
     /// Calls, kills and restarts many processes for hours, and checks every answer; `--quick` takes
     /// a minute
     Soak(soak::Options),
+    /// Attaches agent clients from npm to the release binary, drives them with a scripted model, and
+    /// checks what happened; takes about a quarter of an hour
+    Clients(clients::Options),
 }
 
 fn main() -> ExitCode {
@@ -132,6 +136,7 @@ fn run(task: Task) -> Result<()> {
         Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
         Task::Soak(options) => soak::run(&repository, options),
+        Task::Clients(options) => clients::run(&repository, &options),
     }
 }
 
@@ -149,7 +154,7 @@ mod tests {
     #[test]
     fn a_bare_call_lists_every_command() {
         let help = Arguments::command().render_help().to_string();
-        for name in ["test", "tidy", "docs", "new-tool", "dist", "eval", "bench", "soak"] {
+        for name in ["test", "tidy", "docs", "new-tool", "dist", "eval", "bench", "soak", "clients"] {
             assert!(help.contains(name), "{name} is missing from:\n{help}");
         }
     }

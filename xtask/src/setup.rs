@@ -8,6 +8,7 @@
 //!   tests run this one.
 //! - `target/test-tools/agents/bin/python`: a Python with agent frameworks.
 //! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK and the benchmark's peer.
+//! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - The embedding model and its reference: see `embedding`.
 
 pub(crate) mod embedding;
@@ -28,8 +29,9 @@ struct Requirement {
     packages: &'static [&'static str],
 }
 
-const REQUIREMENTS: [Requirement; 9] = [
+const REQUIREMENTS: [Requirement; 11] = [
     Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
+    Requirement { what: "GitHub's gh", probe: &["gh", "--version"], packages: &["gh"] },
     Requirement {
         what: "Python 3.11 or newer",
         probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"],
@@ -41,6 +43,11 @@ const REQUIREMENTS: [Requirement; 9] = [
         packages: &["python3-venv"],
     },
     Requirement { what: "Node.js", probe: &["node", "--version"], packages: &["nodejs"] },
+    Requirement {
+        what: "a browser",
+        probe: &["chromium-headless-shell", "--version"],
+        packages: &["chromium-headless-shell"],
+    },
     Requirement { what: "npm", probe: &["npm", "--version"], packages: &["npm"] },
     Requirement {
         what: "gcc with the C library's headers",
@@ -165,9 +172,20 @@ fn install_python_tools(repository: &Repository, venv: &str, file: &str, options
 }
 
 fn install_node_tools(repository: &Repository) -> Result<()> {
-    let folder = repository.test_tools().join("node");
-    let package = repository.read("xtask/test-tools/package.json")?;
-    let lock = repository.read("xtask/test-tools/package-lock.json")?;
+    install_packages(repository, "xtask/test-tools", "node").map(drop)
+}
+
+/// Installs the agent clients, and returns their `node_modules`.
+pub(crate) fn install_clients(repository: &Repository) -> Result<PathBuf> {
+    install_packages(repository, "xtask/test-tools/clients", "clients")
+}
+
+/// Installs the packages that the folder `pins` locks, and returns their `node_modules`. No script of
+/// a package runs.
+fn install_packages(repository: &Repository, pins: &str, name: &str) -> Result<PathBuf> {
+    let folder = repository.test_tools().join(name);
+    let package = repository.read(&format!("{pins}/package.json"))?;
+    let lock = repository.read(&format!("{pins}/package-lock.json"))?;
     install_once(&folder, &format!("{package}{lock}"), true, || {
         write(&folder.join("package.json"), &package)?;
         write(&folder.join("package-lock.json"), &lock)?;
@@ -177,7 +195,8 @@ fn install_node_tools(repository: &Repository) -> Result<()> {
             "--no-audit",
             "--no-fund",
         ]))
-    })
+    })?;
+    Ok(folder.join("node_modules"))
 }
 
 /// Runs `install` into an empty `folder`, unless the folder already exists with exactly these pins

@@ -8,6 +8,7 @@ mod sql;
 use serde_json::json;
 use tool::{Example, Timeout};
 
+use crate::elophanto_browser;
 use crate::elophanto_gmail;
 use crate::table::{AnswerField, DEFAULTS, ExternalTool, Field, Kind, Need, ValueSource, field, gives, text};
 
@@ -184,6 +185,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+    elophanto_browser::CONNECT,
+    elophanto_browser::NAVIGATE,
+    elophanto_browser::READ_PAGE,
+    elophanto_browser::INTERACT,
+    elophanto_browser::TABS,
+    elophanto_browser::COOKIES,
+    elophanto_browser::DOWNLOAD,
+    elophanto_browser::SCREENSHOT,
     elophanto_gmail::READ,
     elophanto_gmail::SEND,
     elophanto_gmail::SEARCH,

@@ -13,6 +13,7 @@ mod csp1;
 mod dialect;
 mod dry_run_only;
 mod elophanto;
+mod elophanto_browser;
 mod elophanto_gmail;
 mod msc;
 mod sage;

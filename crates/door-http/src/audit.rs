@@ -74,6 +74,7 @@ fn filter(query: Option<&str>) -> Result<(Filter, u32), ToolError> {
         since: since.map_err(|_| ToolError::validation("since", "it must be an RFC 3339 time"))?,
         before: query.parsed("before", "a number")?,
         limit,
+        ..Filter::default()
     };
     Ok((filter, limit))
 }

@@ -81,20 +81,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
-        // Clients of the other dialects do not expect these features, and their tools have other names.
-        if self.own.options.dialect == Dialect::default() {
-            capabilities = ServerCapabilities::builder()
-                .enable_completions()
-                .enable_prompts()
-                .enable_resources()
-                .enable_resources_subscribe()
-                .enable_tools()
-                .enable_tasks()
-                .build();
-        }
-        capabilities.logging = Some(JsonObject::new());
-        capabilities
+        capabilities(&self.own.options)
     }
 
     fn tools(&self, peer: &ClientInfo) -> Vec<Tool> {
@@ -194,4 +181,22 @@ fn unknown_tool(result: &CallResult) -> ErrorData {
         Outcome::Ok(_) => "unknown tool".to_owned(),
     };
     ErrorData::invalid_params(message, None)
+}
+
+/// Returns the features that the engine offers clients of the dialect.
+pub(crate) fn capabilities(options: &Options) -> ServerCapabilities {
+    let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
+    // Clients of the other dialects do not expect these features, and their tools have other names.
+    if options.dialect == Dialect::default() {
+        capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_prompts()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tasks()
+            .build();
+    }
+    capabilities.logging = Some(JsonObject::new());
+    capabilities
 }

@@ -57,7 +57,7 @@ impl AnyTool for FakeTool {
 }
 
 fn offer(scope: Scope) -> Offer {
-    Offer { scope, pattern: None, covers: "the same write again".to_owned(), seconds: 60 }
+    Offer { scope, pattern: None, covers: "the same write again".to_owned(), seconds: 60, past: None }
 }
 
 fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool> {
@@ -147,6 +147,7 @@ impl Fake {
             preview: None,
             preview_more_lines: 0,
             once_only: critical,
+            patterns_in_the_cell: false,
             terminal_only: critical,
             offers: if critical { Vec::new() } else { vec![offer(Scope::Session), offer(Scope::Project)] },
             pattern_kind: None,

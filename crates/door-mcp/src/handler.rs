@@ -6,8 +6,8 @@ use rmcp::model::{
     CacheScope, ClientCapabilities, ClientRequest, CompleteResult, DiscoverResult, ErrorCode, ErrorData,
     Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ProtocolVersion, RequestId,
-    RequestMetaObject, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter,
-    SubscriptionsListenResult,
+    RequestMetaObject, ServerCapabilities, ServerConfig, ServerResult, SubscribeRequestParams,
+    SubscriptionFilter, SubscriptionsListenResult,
 };
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -16,6 +16,7 @@ use crate::active_request::{ActiveRequest, Arrival, ClientLine, TaskSlot};
 use crate::client_info::ClientInfo;
 use crate::connection::{Connection, MAX_WATCHED, PendingRequest};
 use crate::decode::Request;
+use crate::engine_server::capabilities;
 use crate::log::Severity;
 use crate::notices::Notices;
 use crate::options::{McpError, Options};
@@ -232,23 +233,11 @@ impl Handler {
     }
 
     fn info(&self) -> ServerConfig {
-        let mut server = Implementation::new(&self.options.name, &self.options.version);
-        server.title.clone_from(&self.options.title);
-        let mut config = ServerConfig::new(self.backend.capabilities())
-            .with_server_info(server)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        config.instructions.clone_from(&self.options.instructions);
-        config
+        info(&self.options, self.backend.capabilities())
     }
 
     fn initialize(&self, request: InitializeRequestParams) -> InitializeResult {
-        let mut answer = self.info();
-        let asked = &request.protocol_version;
-        if asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked) {
-            answer.protocol_version = asked.clone();
-        }
-        // Extensions exist only in the revision without a handshake.
-        answer.capabilities.extensions = None;
+        let answer = initialize_result(self.info(), &request.protocol_version);
         self.connection.shake_hands(request.with_protocol_version(answer.protocol_version.clone()));
         answer
     }
@@ -345,4 +334,30 @@ fn must_take_tasks(peer: &ClientInfo) -> Result<(), ErrorData> {
     }
     let needed = ClientCapabilities::builder().enable_tasks().build();
     Err(ErrorData::missing_required_client_capability(needed))
+}
+
+/// Describes the server.
+fn info(options: &Options, capabilities: ServerCapabilities) -> ServerConfig {
+    let mut server = Implementation::new(&options.name, &options.version);
+    server.title.clone_from(&options.title);
+    let mut config = ServerConfig::new(capabilities)
+        .with_server_info(server)
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+    config.instructions.clone_from(&options.instructions);
+    config
+}
+
+/// Builds the answer to `initialize` for a client that asks for this version of the protocol.
+fn initialize_result(mut answer: ServerConfig, asked: &ProtocolVersion) -> InitializeResult {
+    if asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked) {
+        answer.protocol_version = asked.clone();
+    }
+    // Extensions exist only in the revision without a handshake.
+    answer.capabilities.extensions = None;
+    answer
+}
+
+/// Builds the answer to `initialize` before there is an engine.
+pub(crate) fn early_answer(options: &Options, asked: &ProtocolVersion) -> InitializeResult {
+    initialize_result(info(options, capabilities(options)), asked)
 }

@@ -44,6 +44,7 @@ mod progress;
 mod question;
 mod resources;
 mod resumable_stream;
+mod roots;
 mod serve;
 mod server_backend;
 mod signed_state;
@@ -71,6 +72,7 @@ pub use crate::notices::Notices;
 pub use crate::options::{McpError, Options};
 pub use crate::question::Elicitation;
 pub use crate::resumable_stream::{Event, Follower, StreamMessage};
+pub use crate::roots::{FirstMessages, ask_for_roots};
 pub use crate::server_backend::{FutureResult, Reply, ServerBackend};
 
 /// Serves the process's standard streams until the client closes its side or disconnects.
@@ -85,6 +87,30 @@ pub use crate::server_backend::{FutureResult, Reply, ServerBackend};
 pub async fn serve_stdio(engine: Arc<Engine>, options: Options) -> Result<(), McpError> {
     let input = stdio::input().map_err(McpError::Streams)?;
     let output = stdio::output().map_err(McpError::Streams)?;
+    serve(engine, options, input, output).await
+}
+
+/// Reads the first messages from the process's standard input, and asks the client for its roots if it
+/// has any. See [`ask_for_roots`].
+///
+/// # Errors
+/// If a stream cannot be read or written.
+pub async fn ask_for_roots_on_stdio(options: &Options) -> std::io::Result<FirstMessages> {
+    ask_for_roots(options, &mut stdio::input()?, &mut stdio::output()?).await
+}
+
+/// Serves the process's standard streams like [`serve_stdio`], after [`ask_for_roots_on_stdio`].
+///
+/// # Errors
+/// See [`McpError`]. A client that disconnects is not an error.
+pub async fn serve_stdio_after(
+    first: FirstMessages,
+    engine: Arc<Engine>,
+    options: Options,
+) -> Result<(), McpError> {
+    let input = stdio::input().map_err(McpError::Streams)?;
+    let output = stdio::output().map_err(McpError::Streams)?;
+    let (input, output) = first.before(input, output);
     serve(engine, options, input, output).await
 }
 

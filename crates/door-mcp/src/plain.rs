@@ -86,6 +86,9 @@ pub(crate) struct ShownResult {
 ///
 /// A complete image is returned separately.
 pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> ShownResult {
+    if let Some(shown) = screenshot(&mut data) {
+        return shown;
+    }
     let text = match data.shift_remove(field) {
         Some(Value::String(text)) => Some(text),
         Some(Value::Null) | None => None,
@@ -109,6 +112,16 @@ pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> ShownResult {
         }
         _ => ShownResult { text: rest, picture: None },
     }
+}
+
+/// Takes the picture of a page out of a result, if it has one.
+pub(crate) fn screenshot(data: &mut Map<String, Value>) -> Option<ShownResult> {
+    let Some(Value::String(picture)) = data.shift_remove("image_base64") else { return None };
+    // The beginning of every PNG in Base64. The other kind that pages are taken in is JPEG.
+    let kind = if picture.starts_with("iVBORw0KGgo") { "image/png" } else { "image/jpeg" }.to_owned();
+    let mut rest = Value::Object(std::mem::take(data));
+    leave_out_what_says_nothing(&mut rest);
+    Some(ShownResult { text: rest.to_string(), picture: Some((picture, kind)) })
 }
 
 /// Removes fields that are null or false.

@@ -184,7 +184,7 @@ fn text(approval: &Approval, scopes: &[Scope]) -> String {
     }
     let _ = write!(text, "\nRule: {}", visible_lines(&approval.rule));
     for offer in approval.offers.iter().filter(|offer| scopes.contains(&offer.scope)) {
-        let _ = write!(text, "\n\"{}\" covers: {}", name(offer.scope), visible_lines(&offer.covers));
+        let _ = write!(text, "\n\"{}\" covers: {}", name(offer.scope), visible_lines(&offer.description()));
     }
     if let Some(suggestion) = &approval.suggestion {
         let _ = write!(text, "\nNote: {}", visible_lines(suggestion));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn offer(scope: Scope, covers: &str) -> Offer {
-        Offer { scope, pattern: None, covers: covers.to_owned(), seconds: 60 }
+        Offer { scope, pattern: None, covers: covers.to_owned(), seconds: 60, past: None }
     }
 
     fn approval() -> Approval {
@@ -216,6 +216,7 @@ mod tests {
             preview: None,
             preview_more_lines: 0,
             once_only: false,
+            patterns_in_the_cell: false,
             terminal_only: false,
             offers: vec![
                 offer(Scope::Session, "`cargo test` in this session"),

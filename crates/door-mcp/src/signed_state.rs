@@ -124,6 +124,7 @@ mod tests {
             preview: None,
             preview_more_lines: 0,
             once_only: true,
+            patterns_in_the_cell: false,
             terminal_only: true,
             offers: Vec::new(),
             pattern_kind: None,

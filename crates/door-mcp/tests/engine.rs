@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::{CellSetup, Engine, Parts, Redactor, Registry};
+use engine::{CellSetup, Engine, Parts, Registry};
 use jiff::Timestamp;
 use policy::{Dialect, Policy, Setup};
 use schemars::JsonSchema;
@@ -17,8 +17,8 @@ use store_sqlite::SqliteStore;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
-    SessionId, Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation, SessionId,
+    Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 const LIMIT: usize = 20_000;
@@ -140,25 +140,14 @@ impl World {
         let endless = Endless { started: started.clone(), ended: ended.clone() };
         let store = Arc::new(SqliteStore::open(&state).unwrap());
         let engine = Engine::new(Parts {
-            place: Place::at(workspace),
-            policy: Arc::new(policy.unwrap()),
-            store: store.clone(),
-            registry: Registry::new([ErasedTool::tool(Note), ErasedTool::tool(endless)]).unwrap(),
-            catalogue: Catalogue::default(),
-            clock: Arc::new(Noon),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
-            redactor: Redactor::new([]),
-            vault: None,
-            databases: None,
-            embeddings: None,
-            sessions: None,
-            tracer: None,
-            program: engine::Program::default(),
-            summarizer: None,
-            user: None,
-            services: tool::Services::default(),
-            resources: Vec::new(),
-            timer: Arc::new(engine::TokioTimer),
+            ..Parts::new(
+                Place::at(workspace),
+                Arc::new(policy.unwrap()),
+                store.clone(),
+                Registry::new([ErasedTool::tool(Note), ErasedTool::tool(endless)]).unwrap(),
+                Arc::new(Noon),
+            )
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

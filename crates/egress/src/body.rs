@@ -7,6 +7,7 @@ use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 use crate::head::Framing;
+use crate::judging::Beginning;
 use crate::peek::PeekedStream;
 use crate::refusal::Refusal;
 
@@ -96,6 +97,42 @@ impl Reading {
                 }
             }
         }
+    }
+}
+
+/// A body of which the beginning may have been read before.
+pub(crate) struct BegunBody {
+    beginning: Option<Beginning>,
+    rest: Reading,
+}
+
+impl BegunBody {
+    pub(crate) fn of(framing: Framing) -> Self {
+        Self { beginning: None, rest: Reading::of(framing) }
+    }
+
+    /// Returns bytes to the body, which the next part begins with.
+    pub(crate) fn put_back(&mut self, beginning: Beginning) {
+        self.beginning = Some(beginning).filter(|beginning| !beginning.bytes.is_empty());
+    }
+
+    /// Returns the next part of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Reading::next`].
+    pub(crate) async fn next(
+        &mut self,
+        client: &mut PeekedStream<impl AsyncRead + Unpin>,
+    ) -> Result<Option<Bytes>, Refusal> {
+        match self.beginning.take() {
+            Some(beginning) => Ok(Some(beginning.bytes)),
+            None => self.rest.next(client).await,
+        }
+    }
+
+    /// Reads the body to its end, so that the client can send all of it before it reads an answer.
+    pub(crate) async fn discard(&mut self, client: &mut PeekedStream<impl AsyncRead + Unpin>) {
+        while let Ok(Some(_)) = self.next(client).await {}
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use fetch::address::Host;
@@ -14,8 +15,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::body::Reading;
+use crate::body::BegunBody;
 use crate::head::{self, Framing, Head, Target};
+use crate::judging::Judging;
 use crate::peek::PeekedStream;
 use crate::refusal::Refusal;
 use crate::respond::{self, ANSWERED, ConnectionState, ExchangeFailure};
@@ -31,6 +33,9 @@ use crate::{Gate, Way};
 /// Maximum length of a body that is buffered when it may contain a placeholder, in bytes. A
 /// buffered body is sent with its length, because some servers accept no other.
 pub(crate) const WHOLE: u64 = 1024 * 1024;
+
+/// Time for which a client may go on sending after a refusal.
+pub(crate) const LINGERING: Duration = Duration::from_secs(2);
 
 /// Limits on the destinations of a connection's requests.
 #[derive(Debug)]
@@ -73,6 +78,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
         _ => None,
     };
     let mut patience = TIMEOUT;
+    let mut has_body = false;
     loop {
         let head = match first.take() {
             Some(head) => Ok(Some(head)),
@@ -84,16 +90,37 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
         };
         let exchanged = match head {
             Ok(None) => return writer.shutdown().await,
-            Ok(Some(head)) => exchange(session, &scope, head, &mut reader, &mut writer, &mut upstream).await,
+            Ok(Some(head)) => {
+                has_body = head.framing != Framing::Length(0);
+                exchange(session, &scope, head, &mut reader, &mut writer, &mut upstream).await
+            }
             Err(refusal) => Err(ExchangeFailure::Refused(refusal)),
         };
         match exchanged {
             Ok(ConnectionState::Another) => patience = KEPT,
             Ok(ConnectionState::None) => return writer.shutdown().await,
-            Err(ExchangeFailure::Refused(refusal)) => return refusal.send(&mut writer).await,
+            Err(ExchangeFailure::Refused(refusal)) => {
+                refusal.send(&mut writer).await?;
+                if has_body {
+                    linger(&mut reader).await;
+                }
+                return Ok(());
+            }
             Err(ExchangeFailure::Off(error)) => return Err(error),
         }
     }
+}
+
+/// Reads on for a moment. If the connection were closed while the client sends a body, the client
+/// might lose the response.
+async fn linger(reader: &mut PeekedStream<impl AsyncRead + Unpin>) {
+    let discarding = async {
+        while let Ok(1..) = reader.fill().await {
+            reader.bytes.clear();
+        }
+    };
+    // A client that goes on sending loses the response.
+    let _late = timeout(LINGERING, discarding).await;
 }
 
 async fn exchange<G: Gate>(
@@ -124,6 +151,33 @@ async fn exchange<G: Gate>(
     }
     let mut head = head;
     let mut path = path;
+    let mut reading = BegunBody::of(head.framing);
+    let mut expects = head.headers.contains_key(EXPECT) && head.framing != Framing::Length(0);
+    let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
+    if scope.opened && session.gate.judges_requests(&host) {
+        respond::without_those_of_the_connection(&mut head.headers);
+        let mut judging = Judging::of(session, (&host, port, scope.place.peer), &head, &path);
+        loop {
+            match judging.needs().await {
+                Ok(None) => break,
+                Ok(Some(wanted)) => {
+                    if std::mem::take(&mut expects) {
+                        go_on(writer).await?;
+                    }
+                    while !judging.has(wanted) {
+                        judging.add(reading.next(reader).await?);
+                    }
+                }
+                Err(refusal) => {
+                    if refusal.answer.is_some() {
+                        reading.discard(reader).await;
+                    }
+                    return Err(refusal.into());
+                }
+            }
+        }
+        reading.put_back(judging.finish());
+    }
     let swapping = HostSubstitution { session, host: &host, port, opened: scope.opened };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let is_there = |there: &Upstream| there.is_to(&host, port) && !there.is_closed();
@@ -131,11 +185,9 @@ async fn exchange<G: Gate>(
         Some(there) => upstream.insert(there),
         None => upstream.insert(open(session, scope, &host, port).await?),
     };
-    if head.headers.contains_key(EXPECT) && head.framing != Framing::Length(0) {
-        writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(ExchangeFailure::Off)?;
+    if expects {
+        go_on(writer).await?;
     }
-    let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
-    let mut reading = Reading::of(head.framing);
     let mut body = substitute::Body::of(&head.headers);
     let swaps = scope.opened && session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
@@ -192,6 +244,13 @@ async fn exchange<G: Gate>(
     Ok(if uploaded == Some(true) { next } else { ConnectionState::None })
 }
 
+/// Tells a client that waits with its body to send it.
+async fn go_on(writer: &mut (impl AsyncWrite + Unpin)) -> Result<(), ExchangeFailure> {
+    writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(ExchangeFailure::Off)?;
+    // Written bytes may still wait for encryption by TLS.
+    writer.flush().await.map_err(ExchangeFailure::Off)
+}
+
 /// Returns true if the request asks for the WebSocket protocol (RFC 6455). Servers may ignore
 /// offers of other protocols.
 fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
@@ -201,7 +260,7 @@ fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
 
 /// Forwards a body as it arrives. Returns true if all of it was accepted.
 async fn send_on<G: Gate>(
-    reading: &mut Reading,
+    reading: &mut BegunBody,
     reader: &mut PeekedStream<impl AsyncRead + Unpin>,
     mut body: substitute::Body,
     swapping: &HostSubstitution<'_, G>,

@@ -19,10 +19,12 @@
 //! on its own thread.
 
 mod authority;
+mod begun;
 mod body;
 mod dns;
 mod forward;
 mod head;
+mod judging;
 mod multiplexed;
 mod peek;
 mod refusal;
@@ -49,6 +51,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 pub use authority::{Authority, Trust};
+pub use begun::{BegunRequest, RequestHead, RequestRefusal, RequestVerdict};
 pub use substitute::{Position, Secret, placeholder};
 
 /// Returns the environment variables that point programs to the proxy, which listens on
@@ -101,6 +104,24 @@ pub trait Gate: Send + Sync + 'static {
         _place: Position,
     ) -> impl Future<Output = Result<Secret, String>> + Send {
         async { Err("this session has no secrets".to_owned()) }
+    }
+
+    /// Returns true if each request to the host on an opened connection is judged by
+    /// [`Gate::judge_request`].
+    fn judges_requests(&self, _host: &Host) -> bool {
+        false
+    }
+
+    /// Decides on a request to a host that may be reached, before secrets are put into the request.
+    /// The request is held until the decision, which the gate records.
+    fn judge_request(
+        &self,
+        _host: &Host,
+        _port: u16,
+        _peer: Peer,
+        _request: BegunRequest,
+    ) -> impl Future<Output = RequestVerdict> + Send {
+        async { RequestVerdict::Passed }
     }
 
     /// Returns true if a body may contain a secret of the host. A swap there changes the length of

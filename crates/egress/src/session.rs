@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of further server connections for the requests of one network.
 const FURTHER: usize = 64;
 
+/// Maximum number of long beginnings of bodies that are in memory.
+const BEGINNINGS: usize = 16;
+
 /// Part of a TLS connection that the proxy opens: nothing, or its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TlsInspection {
@@ -33,11 +36,14 @@ pub(crate) struct Session<G> {
     pub(crate) addresses: Addresses,
     /// Permits for server connections besides the one that each program connection may have.
     pub(crate) further: Arc<Semaphore>,
+    /// Permits for long beginnings of bodies that are judged.
+    pub(crate) beginnings: Arc<Semaphore>,
 }
 
 impl<G: Gate> Session<G> {
     pub(crate) fn of(gate: Arc<G>) -> Self {
-        Self { gate, addresses: Addresses::default(), further: Arc::new(Semaphore::new(FURTHER)) }
+        let (further, beginnings) = (Arc::new(Semaphore::new(FURTHER)), Arc::new(Semaphore::new(BEGINNINGS)));
+        Self { gate, addresses: Addresses::default(), further, beginnings }
     }
 
     /// Asks the gate whether the host may be reached, and whether the connection is to be opened.

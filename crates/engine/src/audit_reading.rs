@@ -38,8 +38,16 @@ pub struct AuditReading {
 impl AuditReading {
     /// Returns the query of a filter in the form of [`AuditReading::asked`].
     pub fn of(filter: &Filter) -> Value {
-        let since = filter.since.map(|since| since.to_string());
-        let conditions = [("tool", &filter.tool), ("session", &filter.session), ("since", &since)];
+        let time = |time: Option<jiff::Timestamp>| time.map(|time| time.to_string());
+        let (since, until) = (time(filter.since), time(filter.until));
+        let words = (!filter.containing.is_empty()).then(|| filter.containing.join(" "));
+        let conditions = [
+            ("tool", &filter.tool),
+            ("session", &filter.session),
+            ("since", &since),
+            ("until", &until),
+            ("words", &words),
+        ];
         let named = |(name, value): (&str, &Option<String>)| Some((name.to_owned(), json!(value.as_ref()?)));
         Value::Object(conditions.into_iter().filter_map(named).collect())
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use policy::{Ceiling, Decision, Part};
+use sandbox::CellSource;
 use serde_json::Value;
 use tool::{
     ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
@@ -117,6 +118,8 @@ pub(crate) struct Call {
     pub(crate) reached: Vec<String>,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
+    /// Source of the cell of the session's browser, for a call that uses it.
+    pub(crate) browser_cell: Option<Arc<CellSource>>,
     /// Data for a trace of the call, if calls are traced.
     pub(crate) noted: Option<Box<TraceDraft>>,
     started_at: Timestamp,
@@ -177,6 +180,7 @@ impl Call {
             connections: None,
             reached: Vec::new(),
             network_in_use: None,
+            browser_cell: None,
             noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
             started_at: now,
             started: Instant::now(),

@@ -9,9 +9,10 @@ use std::time::Duration;
 use policy::{Policy, RootRight};
 use sandbox::{CellHost, CellSpec, Entrance, Isolation, Lifetime, ProcessTotal, SessionLimits, Spawner};
 use tool::{Place, ToolError};
+use watch::LocalPaths;
 
 use crate::denied::{DeniedFiles, DeniedPrograms, MaskSet, Writes};
-use crate::toolchains::{Toolchain, Toolchains};
+use crate::toolchains::{SearchFolder, Toolchain, Toolchains};
 
 /// Settings that all cells of this runtime share. The composer of the runtime determines them once.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +22,12 @@ pub struct CellSetup {
     /// File, private to the user, that stores the results of searching the toolchains. Without it,
     /// each process searches them.
     pub toolchains_seen: Option<PathBuf>,
+    /// Links by which the user's search path leads to toolchains, with their texts.
+    pub links: BTreeMap<PathBuf, PathBuf>,
     /// Folders of `PATH`.
-    pub search_path: Vec<PathBuf>,
+    pub search_path: Vec<SearchFolder>,
+    /// Paths that may be touched without waiting for another machine or program.
+    pub paths: LocalPaths,
     /// Variables that are added to the command's environment, which starts empty.
     pub environment: BTreeMap<OsString, OsString>,
     /// Variables that are added if no other machine can be reached, so that programs do not wait
@@ -74,17 +79,22 @@ pub(crate) fn specification(
     let workspace = &place.workspace;
     let of_profile = policy.limits_over(built_in_limits());
     let mut spec = CellSpec {
-        search_path: setup.search_path.clone(),
+        links: setup.links.clone(),
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
         spool_directory: setup.spool_directory.clone(),
         output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
-        limits: limits(&of_profile),
+        limits: limits_of(policy),
         strict: policy.strict(),
         ..folders(policy, workspace)
     };
     let shown = shown(policy, workspace);
-    let of_toolchains = toolchains.shown(&shown)?;
+    let written = toolchains.written(policy);
+    let of_toolchains = toolchains.shown(&shown, &written)?;
+    let left_out =
+        |folder: &&SearchFolder| folder.leads_through(&written) || of_toolchains.leaves_out(folder);
+    let search_path = setup.search_path.iter().filter(|folder| !left_out(folder));
+    spec.search_path = search_path.map(|folder| folder.path.clone()).collect();
     spec.toolchains = of_toolchains.parts;
     spec.covered = of_toolchains.hidden;
     spec.covered.extend(programs.found().files.iter().cloned());
@@ -108,6 +118,11 @@ pub(crate) fn specification(
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
     Ok((spec, host, marked.warning))
+}
+
+/// Returns the limits of one cell.
+pub(crate) fn limits_of(policy: &Policy) -> sandbox::Limits {
+    limits(&policy.limits_over(built_in_limits()))
 }
 
 /// Returns the part of the specification that names the workspace and the listed folders.

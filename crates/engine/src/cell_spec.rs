@@ -72,7 +72,7 @@ impl Engine {
 
     /// Puts the cell into its network. If the network is not available, the cell gets a network of
     /// its own, and its result reports that. Returns a warning for the user.
-    fn settle_network(
+    pub(crate) fn settle_network(
         &self,
         network: &Network,
         connections: Option<Arc<CallConnections>>,
@@ -92,6 +92,7 @@ impl Engine {
                     redactor: self.redactor.clone(),
                     clock: self.clock.clone(),
                     vault: self.vault.clone(),
+                    workspace: self.place.workspace.clone(),
                     folder: self.cell.certificates.clone(),
                 };
                 return self.networks.settle_with_way_out(owner, (cell, host), &around, connections).err();
@@ -102,6 +103,11 @@ impl Engine {
             host.spawner = None;
         }
         matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
+    }
+
+    /// Returns the owner of the network that the call's programs would be in.
+    pub(crate) fn network_owner(&self, call: &Call) -> String {
+        self.network(call).owner
     }
 
     /// Returns the network for the commands of this call. Callers whose ceilings allow different
@@ -129,7 +135,7 @@ impl Engine {
     }
 
     /// Returns the source of answers about the connections of the call's commands.
-    fn connection_asker(&self, call: &Call) -> ConnectionAsker {
+    pub(crate) fn connection_asker(&self, call: &Call) -> ConnectionAsker {
         let runs = |part: &&policy::Part| matches!(part.effect, Effect::Run { .. });
         ConnectionAsker {
             store: self.store.clone(),

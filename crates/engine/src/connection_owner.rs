@@ -38,8 +38,10 @@ impl ConnectionOwners {
 
     /// Finds the call whose cell has the connection, and the path of the program there.
     pub(crate) async fn find(&self, peer: Peer) -> Option<(Arc<CallConnections>, String)> {
-        if let Some((call, program)) = self.found.lock().get(&peer.number) {
-            return Some((call.upgrade()?, program.clone()));
+        if let Some((call, program)) = self.found.lock().get(&peer.number)
+            && let Some(call) = call.upgrade().filter(|call| !call.is_over())
+        {
+            return Some((call, program.clone()));
         }
         for search in 0..SEARCHES {
             if search > 0 {

@@ -1,5 +1,5 @@
-//! Connections of one call's commands to hosts on no list: each is held until a human has answered,
-//! or refused at once if nobody can be asked.
+//! Connections of one call's commands to hosts on no list, and actions at hosts where it uses a login:
+//! each is held until a human has answered, or refused at once if nobody can be asked.
 //!
 //! Connections that are held together become one question, and the answer counts for the rest of the
 //! call. While a connection is held, the deadline of the call rests.
@@ -25,6 +25,9 @@ const MAX_WAITS: usize = 10;
 /// Number of questions of a call that list their hosts. The next one is about every host.
 const MAX_QUESTIONS: usize = 3;
 
+/// Maximum number of actions that wait for an answer at once, or that one question is about.
+const MAX_ACTIONS: usize = 10;
+
 /// Maximum number of connections that are remembered for one call; further ones are refused.
 const MAX_REMEMBERED: usize = 1024;
 
@@ -40,6 +43,8 @@ pub(crate) struct CallConnections {
     /// Lock held while one connection decides for all that are held.
     turn: Turn<()>,
     hold: HoldTime,
+    /// True if the cells outlive the call, and belong to the next one then.
+    are_shared: bool,
     ended: watch::Sender<bool>,
 }
 
@@ -48,6 +53,8 @@ type ConnectionDecision = Result<(), String>;
 #[derive(Default)]
 struct State {
     decided: HashMap<HostConnection, ConnectionDecision>,
+    /// Hosts and ports that the decision about the call covers.
+    covered: BTreeSet<(String, u16)>,
     every_host: Option<ConnectionDecision>,
     /// Held connections without a decision.
     held: BTreeSet<HostConnection>,
@@ -56,10 +63,33 @@ struct State {
     reached: BTreeSet<String>,
     /// Number of questions that were asked.
     questions: usize,
+    /// Number of those about connections.
+    host_questions: usize,
     /// Connections of a question that nobody answered, and its id.
     unanswered: Option<(String, BTreeSet<HostConnection>)>,
     /// True if the answers to equal calls were taken.
     has_looked: bool,
+}
+
+impl State {
+    /// Holds a connection or an action.
+    ///
+    /// # Errors
+    /// Returns a reason if too many are held, or remembered.
+    fn hold(&mut self, connection: &HostConnection) -> ConnectionDecision {
+        if self.held.len() + self.decided.len() >= MAX_REMEMBERED {
+            return Err(format!("{} is one of too many hosts of this call", connection.place()));
+        }
+        if connection.action.is_some() {
+            let waiting = self.held.iter().chain(&self.refused);
+            let others = waiting.filter(|other| other.action.is_some() && *other != connection).count();
+            if others >= MAX_ACTIONS {
+                return Err(format!("more than {MAX_ACTIONS} actions of this call wait for an approval"));
+            }
+        }
+        self.held.insert(connection.clone());
+        Ok(())
+    }
 }
 
 /// Result of a call's connections.
@@ -73,9 +103,19 @@ pub(crate) struct ConnectionSummary {
 
 impl CallConnections {
     pub(crate) fn new(asker: ConnectionAsker) -> Self {
+        Self::of(asker, Arc::default(), false)
+    }
+
+    /// Creates the connections of a call that uses the browser in these cells.
+    pub(crate) fn of_browser(asker: ConnectionAsker, cells: Arc<CellProcesses>) -> Self {
+        Self::of(asker, cells, true)
+    }
+
+    fn of(asker: ConnectionAsker, cells: Arc<CellProcesses>, are_shared: bool) -> Self {
         Self {
-            cells: Arc::default(),
+            cells,
             asker,
+            are_shared,
             state: Mutex::default(),
             turn: Turn::default(),
             hold: HoldTime::default(),
@@ -85,7 +125,12 @@ impl CallConnections {
 
     /// Returns true if the call and all of its commands have ended.
     pub(crate) fn is_over(&self) -> bool {
-        *self.ended.borrow() && self.cells.is_empty()
+        *self.ended.borrow() && (self.are_shared || self.cells.is_empty())
+    }
+
+    /// Lets connections to a host pass, because the decision about the call covers it.
+    pub(crate) fn allow(&self, host: &str, port: u16) {
+        self.state.lock().covered.insert((host.to_owned(), port));
     }
 
     /// Records that a command of the call may reach the host.
@@ -104,13 +149,7 @@ impl CallConnections {
         if let Some(known) = self.known(&connection) {
             return known;
         }
-        {
-            let mut state = self.state.lock();
-            if state.held.len() + state.decided.len() >= MAX_REMEMBERED {
-                return Err(format!("{} is one of too many hosts of this call", connection.place()));
-            }
-            state.held.insert(connection.clone());
-        }
+        self.state.lock().hold(&connection)?;
         let _held = self.hold.begin();
         let mut ended = self.ended.subscribe();
         tokio::select! {
@@ -122,9 +161,20 @@ impl CallConnections {
         }
     }
 
+    /// Returns the decision on a connection or an action. A yes to an action counts once.
     fn known(&self, connection: &HostConnection) -> Option<ConnectionDecision> {
-        let state = self.state.lock();
-        state.every_host.clone().or_else(|| state.decided.get(connection).cloned())
+        let mut state = self.state.lock();
+        if connection.action.is_none() {
+            if state.covered.contains(&(connection.host.clone(), connection.port)) {
+                return Some(Ok(()));
+            }
+            return state.every_host.clone().or_else(|| state.decided.get(connection).cloned());
+        }
+        let known = state.decided.get(connection).cloned();
+        if known == Some(Ok(())) {
+            state.decided.remove(connection);
+        }
+        known
     }
 
     /// Waits for the turn of this connection and decides all that are held. An earlier turn usually
@@ -134,6 +184,8 @@ impl CallConnections {
         if let Some(known) = self.known(connection) {
             return known;
         }
+        // The question about an equal action may have been answered, and its answer used.
+        self.state.lock().hold(connection)?;
         if let Err(error) = self.decide_held().await {
             let reason = format!("{} cannot be asked about: {}", connection.place(), error.message);
             self.set([connection.clone()], &Err(reason));
@@ -159,18 +211,23 @@ impl CallConnections {
         let mut open = BTreeSet::new();
         for connection in held {
             match self.known(&connection) {
+                // This puts back the yes to an action, too.
                 Some(known) => self.set([connection], &known),
                 None if self.asker.is_leased(&connection).await? => self.set([connection], &Ok(())),
                 None => drop(open.insert(connection)),
             }
         }
-        if open.is_empty() {
-            Ok(())
-        } else if can_ask {
-            self.ask(open).await
-        } else {
-            self.refuse(open).await
+        if !can_ask {
+            return if open.is_empty() { Ok(()) } else { self.refuse(open).await };
         }
+        let (actions, unlisted): (BTreeSet<_>, BTreeSet<_>) =
+            open.into_iter().partition(|connection| connection.action.is_some());
+        for asked in [unlisted, actions] {
+            if !asked.is_empty() {
+                self.ask(asked).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until no further connection arrives.
@@ -202,12 +259,14 @@ impl CallConnections {
     }
 
     async fn ask(&self, open: BTreeSet<HostConnection>) -> Result<(), ToolError> {
-        let number = {
+        let is_about_actions = open.iter().any(|connection| connection.action.is_some());
+        let (number, host_number) = {
             let mut state = self.state.lock();
             state.questions += 1;
-            state.questions
+            state.host_questions += usize::from(!is_about_actions);
+            (state.questions, state.host_questions)
         };
-        let every_host = open.len() > MAX_LISTED || number > MAX_QUESTIONS;
+        let every_host = !is_about_actions && (open.len() > MAX_LISTED || host_number > MAX_QUESTIONS);
         let asked: Vec<HostConnection> = open.iter().cloned().collect();
         let decided = match self.asker.ask(&asked, every_host, number).await? {
             ApprovalOutcome::Approved { .. } => Ok(()),
@@ -237,8 +296,7 @@ impl CallConnections {
         if *self.ended.borrow() {
             // A background command: its call has ended, and cannot report these connections.
             let all: Vec<HostConnection> = open.iter().cloned().collect();
-            id =
-                self.asker.leave(format!("{id}{}", self.next_number()), &all, all.len() > MAX_LISTED).await?;
+            id = self.asker.leave(format!("{id}{}", self.next_number()), &all, are_many(&all)).await?;
         } else {
             self.state.lock().refused.extend(open.iter().cloned());
         }
@@ -273,22 +331,14 @@ impl CallConnections {
         let stored = match unanswered.filter(|(_, asked)| *asked == refused) {
             Some((id, _)) => Ok(id),
             // The id was told to the programs already.
-            None => self.asker.leave(self.asker.id_of_refused(), &all, all.len() > MAX_LISTED).await,
+            None => self.asker.leave(self.asker.id_of_refused(), &all, are_many(&all)).await,
         };
         let note = match stored {
-            Ok(id) => {
-                let places: BTreeSet<String> = all.iter().map(HostConnection::place).collect();
-                let named: Vec<&str> = places.iter().map(String::as_str).take(MAX_LISTED).collect();
-                let more = match places.len() - named.len() {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!(
-                    "the command could not connect to {}{more}, which `allowed_hosts` does not list; after the \
-                     user runs `handfast approvals approve {id}`, the same call can connect once",
-                    named.join(", ")
-                )
-            }
+            Ok(id) => format!(
+                "the command could not {}; after the user runs `handfast approvals approve {id}`, the same call \
+                 can do so once",
+                missed(&all)
+            ),
             Err(error) => format!("the question about refused connections is lost: {}", error.message),
         };
         ConnectionSummary { reached, note: Some(note) }
@@ -312,6 +362,30 @@ impl CallConnections {
             }
         }
     }
+}
+
+/// Returns what a call could not do, to follow "could not".
+fn missed(all: &[HostConnection]) -> String {
+    let mut parts: Vec<String> = all
+        .iter()
+        .filter_map(|one| Some(format!("do this at {}: {}", one.place(), one.action.as_ref()?)))
+        .collect();
+    let unlisted = all.iter().filter(|one| one.action.is_none());
+    let places: BTreeSet<String> = unlisted.map(HostConnection::place).collect();
+    if !places.is_empty() {
+        let named: Vec<&str> = places.iter().map(String::as_str).take(MAX_LISTED).collect();
+        let more = match places.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        parts.push(format!("connect to {}{more}, which `allowed_hosts` does not list", named.join(", ")));
+    }
+    parts.join("; nor ")
+}
+
+/// Returns true if a question about these is about every host.
+fn are_many(all: &[HostConnection]) -> bool {
+    all.iter().filter(|connection| connection.action.is_none()).count() > MAX_LISTED
 }
 
 fn denied(by: &str, message: Option<&str>) -> String {

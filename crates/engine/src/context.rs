@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::{Context, ToolError};
+use tool::{Context, DecidedEffects, ToolError};
 use vault::Vault;
 
 use crate::call::Call;
@@ -30,6 +30,11 @@ impl Engine {
         }));
         let vault = services.get::<Vault>().ok();
         services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
+        if let Some(source) = &call.browser_cell {
+            services.insert(source.clone());
+            let effects = call.effects.iter().map(|part| part.effect.clone()).collect();
+            services.insert(Arc::new(DecidedEffects(effects)));
+        }
         let mut told = Vec::new();
         if let Some(specified) = cell {
             let specified = specified

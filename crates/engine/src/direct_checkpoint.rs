@@ -114,15 +114,13 @@ impl Engine {
         inside(from).zip(inside(to)).map(|(from, to)| vec![from, to]).unwrap_or_default()
     }
 
-    /// Returns true if everything that a call changes is saved and can be undone: line 8 of the
-    /// decision.
+    /// Returns true if everything that a call changes is saved and can be undone, as line 8 of the
+    /// decision and leases of what runs code of the project require.
     ///
     /// For a command the result is a prediction from a check of this machine and workspace. If its
     /// cell has no overlay nevertheless, the command is not run.
     pub(crate) fn is_undoable(&self, spec: &Spec, effects: &[Part], plan: &Plan) -> bool {
-        let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) else {
-            return false;
-        };
+        let Some(snapshots) = &self.snapshots else { return false };
         if plan.background {
             return false;
         }

@@ -5,26 +5,30 @@
 //! connection is therefore checked against the same lists at that time, and written into the audit.
 //! The next response of a command reports refused connections to the agent.
 
+mod requests;
+
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Cover, Gate, GateEvent, Peer, Position, Secret, Verdict, Way};
+use egress::{
+    Authority, BegunRequest, Cover, Gate, GateEvent, Peer, Position, RequestVerdict, Secret, Verdict, Way,
+};
 use fetch::address::Host;
-use fetch::dial::{Permission, Resolve, System};
+use fetch::dial::{Permission, System};
 use parking_lot::Mutex;
 use policy::{AddressVerdict, ConnectionVerdict, Policy};
-use sandbox::CellSpec;
+use sandbox::{CellConnection, CellProcesses, CellSpec};
 use serde_json::json;
 use store_api::{AuditRow, Durability, Kind, Store};
+use tokio::sync::Semaphore;
 use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 
 use crate::Redactor;
-use crate::approvals::place;
+use crate::approvals::{HostConnection, place};
 use crate::connection_owner::ConnectionOwners;
 use crate::connections::CallConnections;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
@@ -39,6 +43,8 @@ const MAX_TOLD: usize = 10;
 /// Time after which the same refusal is written into the audit again. Until then it is counted,
 /// because a loop must not fill the audit.
 const SAME_AGAIN: Duration = Duration::from_mins(1);
+/// Maximum number of requests that are judged at once.
+const AT_ONCE: usize = 4;
 /// Maximum number of refusals that are remembered for counting.
 const MAX_REMEMBERED: usize = 1024;
 
@@ -50,6 +56,7 @@ pub(crate) struct GateDeps {
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<Vault>>,
+    pub(crate) workspace: PathBuf,
     /// Folder for the certificates that programs are to trust.
     pub(crate) folder: Option<PathBuf>,
 }
@@ -62,7 +69,11 @@ pub(crate) struct WayOut {
     owners: ConnectionOwners,
     /// Hosts and ports that a human has allowed to a call in this network.
     approved: Mutex<HashSet<(String, u16)>>,
+    /// Permits to judge requests, which takes memory and a thread.
+    judging: Semaphore,
     given: Arc<SessionPlaceholders>,
+    /// Cells of the session's browser, which gets no placeholders.
+    browser: Arc<CellProcesses>,
     /// Secrets that the session's programs may use, set by the first command for which such a
     /// secret exists.
     secrets: OnceLock<Arc<Placeholders>>,
@@ -79,8 +90,47 @@ struct RefusalLog {
     written: HashMap<(String, u16), (Instant, u64)>,
 }
 
+impl RefusalLog {
+    /// Records that the answer of a call reports this reason.
+    fn is_told_by_call(&mut self, reason: &str) {
+        if self.told_by_calls.len() >= MAX_REMEMBERED {
+            self.told_by_calls.clear();
+        }
+        self.told_by_calls.insert(reason.to_owned());
+    }
+
+    /// Stores a refusal for the agent, unless the answer of a call reports its reason.
+    fn tell(&mut self, note: String, reason: &str) {
+        if self.told_by_calls.contains(reason) || self.told.contains(&note) {
+            return;
+        }
+        if self.told.len() < MAX_TOLD { self.told.push(note) } else { self.more += 1 }
+    }
+
+    /// Counts a refusal. If it must be written into the audit, returns the number of its repetitions
+    /// since the last row.
+    fn count(&mut self, what: String, port: u16) -> Option<u64> {
+        if self.written.len() >= MAX_REMEMBERED {
+            self.written.clear();
+        }
+        let now = Instant::now();
+        let (last, since) = self.written.entry((what, port)).or_insert((now, u64::MAX));
+        if *since != u64::MAX && now.duration_since(*last) < SAME_AGAIN {
+            *since += 1;
+            return None;
+        }
+        let repeated = if *since == u64::MAX { 0 } else { *since };
+        (*last, *since) = (now, 0);
+        Some(repeated)
+    }
+}
+
 impl WayOut {
-    pub(crate) fn of(around: GateDeps, session: &str, given: Arc<SessionPlaceholders>) -> Self {
+    pub(crate) fn of(
+        around: GateDeps,
+        session: &str,
+        (given, browser): (Arc<SessionPlaceholders>, Arc<CellProcesses>),
+    ) -> Self {
         let (session, refused) = (session.to_owned(), Mutex::default());
         Self {
             around,
@@ -88,7 +138,9 @@ impl WayOut {
             refused,
             owners: ConnectionOwners::default(),
             approved: Mutex::default(),
+            judging: Semaphore::new(AT_ONCE),
             given,
+            browser,
             secrets: OnceLock::new(),
         }
     }
@@ -104,23 +156,33 @@ impl WayOut {
             // A command that passes as read-only is not registered, so its connections end here.
             return Err(unlisted);
         };
-        let connection = crate::approvals::HostConnection { host: host.to_owned(), port, program };
-        let decided = call.decide(connection).await;
-        let mut refused = self.refused.lock();
+        let decided =
+            call.decide(HostConnection { host: host.to_owned(), port, program, action: None }).await;
         match &decided {
             Ok(()) => {
                 self.approved.lock().insert((host.to_owned(), port));
-                drop(refused);
                 call.note_reached(place(host, port));
             }
-            Err(reason) => {
-                if refused.told_by_calls.len() >= MAX_REMEMBERED {
-                    refused.told_by_calls.clear();
-                }
-                refused.told_by_calls.insert(reason.clone());
-            }
+            Err(reason) => self.refused.lock().is_told_by_call(reason),
         }
         decided
+    }
+
+    /// Returns true if the programs of commands may send secrets to the host.
+    fn opens(&self, host: &Host) -> bool {
+        self.secrets.get().is_some_and(|secrets| secrets.belong_to(host))
+    }
+
+    /// Returns true if the browser has the connection.
+    async fn is_of_browser(&self, peer: Peer) -> bool {
+        if self.browser.is_empty() {
+            return false;
+        }
+        let (cells, connection) =
+            (self.browser.clone(), CellConnection { client: peer.client, server: peer.server });
+        let found = tokio::task::spawn_blocking(move || cells.program_of(&connection).is_some());
+        // If the search panics, the connection is one of a command, which is judged.
+        found.await.unwrap_or(false)
     }
 
     /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files
@@ -140,7 +202,7 @@ impl WayOut {
         }
         let Some(secrets) = self.secrets.get() else { return Ok(()) };
         let variables = secrets.variables(now, &cell.environment)?;
-        cell.read_only.push(secrets.bundle());
+        cell.read_only.extend(secrets.files());
         cell.environment.extend(variables);
         Ok(())
     }
@@ -174,21 +236,8 @@ impl WayOut {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
         let mut refused = self.refused.lock();
         let note = format!("a connection to {place} was refused: {reason}");
-        if !refused.told_by_calls.contains(reason) && !refused.told.contains(&note) {
-            if refused.told.len() < MAX_TOLD { refused.told.push(note) } else { refused.more += 1 }
-        }
-        if refused.written.len() >= MAX_REMEMBERED {
-            refused.written.clear();
-        }
-        let now = Instant::now();
-        let (last, since) = refused.written.entry((met.host.clone(), met.port)).or_insert((now, u64::MAX));
-        if *since != u64::MAX && now.duration_since(*last) < SAME_AGAIN {
-            *since += 1;
-            return None;
-        }
-        let repeated = if *since == u64::MAX { 0 } else { *since };
-        (*last, *since) = (now, 0);
-        Some(repeated)
+        refused.tell(note, reason);
+        refused.count(met.host.clone(), met.port)
     }
 
     /// Records that a secret is about to be sent. The row is on the disk when this method succeeds.
@@ -204,11 +253,15 @@ impl WayOut {
     }
 
     fn row(&self, way: &str, effect: &Effect, refused: Option<&str>, repeated: u64) -> AuditRow {
-        let GateDeps { redactor, clock, .. } = &self.around;
+        let GateDeps { redactor, clock, workspace, .. } = &self.around;
         let id = crate::new_call_id(clock.as_ref());
         let mut row = AuditRow::new(Kind::Call, clock.now(), &id.0, "cell", "handfast", CONNECTIONS);
         row.session = Some(self.session.clone());
-        let mut plan = json!({ "arguments": { "way": way }, "effects": [effect] });
+        let mut plan = json!({
+            "arguments": { "way": way },
+            "effects": [effect],
+            "workspace": tool::path_text(workspace),
+        });
         redactor.value(&mut plan["effects"]);
         if repeated > 0 {
             plan["arguments"]["repeated"] = repeated.into();
@@ -229,7 +282,7 @@ impl WayOut {
 }
 
 impl Gate for WayOut {
-    type Resolver = Names;
+    type Resolver = System;
 
     async fn judge(&self, host: &Host, port: u16, peer: Peer) -> Verdict {
         let name = host.to_string();
@@ -245,7 +298,8 @@ impl Gate for WayOut {
             ConnectionVerdict::Denied(reason) => Err(reason),
         };
         match decided {
-            Ok(()) if self.secrets.get().is_some_and(|secrets| secrets.belong_to(host)) => Verdict::Opened,
+            // A page has no placeholders, and its browser does not know the session's authority.
+            Ok(()) if self.opens(host) && !self.is_of_browser(peer).await => Verdict::Opened,
             Ok(()) => Verdict::Through,
             Err(reason) => Verdict::Refused(reason),
         }
@@ -262,8 +316,8 @@ impl Gate for WayOut {
         permission(self.around.policy.get(), host, port, approved)
     }
 
-    fn resolver(&self) -> &Names {
-        &Names
+    fn resolver(&self) -> &System {
+        &System
     }
 
     async fn note(&self, met: GateEvent) -> io::Result<()> {
@@ -310,6 +364,20 @@ impl Gate for WayOut {
         Ok(Secret::of(value))
     }
 
+    fn judges_requests(&self, host: &Host) -> bool {
+        self.secrets.get().is_some_and(|secrets| secrets.has_login_at(host))
+    }
+
+    async fn judge_request(
+        &self,
+        host: &Host,
+        port: u16,
+        peer: Peer,
+        request: BegunRequest,
+    ) -> RequestVerdict {
+        self.judge_at_forge(host, port, peer, request).await
+    }
+
     fn swaps_bodies(&self, host: &Host) -> bool {
         self.secrets.get().is_some_and(|secrets| secrets.stand_in_bodies(host))
     }
@@ -335,19 +403,6 @@ impl Cover for Answer {
 
     fn text(&self, text: &str) -> Option<String> {
         self.0.text(text)
-    }
-}
-
-/// Resolver that finds the addresses of names as the system does, except for names that mean this
-/// machine (RFC 6761, section 6.3).
-pub(crate) struct Names;
-
-impl Resolve for Names {
-    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        if Host::Name(name.to_owned()).is_localhost() {
-            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
-        }
-        System.addresses(name).await
     }
 }
 

@@ -1,10 +1,11 @@
 //! The recorded calls: the rows of the audit as people read them.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use store_api::{Filter, Kind, RecordedRow, Store, StoreError};
-use tool::{SessionId, ToolError};
+use tool::{Code, SessionId, ToolError};
 
 use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};
 use crate::egress_gate::CONNECTIONS;
@@ -30,30 +31,73 @@ pub struct RecordedCall {
 pub fn recorded_calls(store: &dyn Store, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
     let wanted = filter.limit as usize;
     let mut calls: Vec<RecordedCall> = Vec::new();
-    let mut filter = filter.clone();
+    walk(store, filter, |recorded| {
+        // Questions, answers, leases and readings are no calls. A filter that names their tool still
+        // finds them.
+        if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let known = calls.iter().position(|call| call.id() == recorded.row.call);
+        let is_intent = recorded.row.kind == Kind::Intent;
+        let index = match known {
+            Some(index) => index,
+            None if calls.len() == wanted => return Ok(ControlFlow::Break(())),
+            None => {
+                calls.push(RecordedCall { intent: None, outcome: None });
+                calls.len() - 1
+            }
+        };
+        let part = if is_intent { &mut calls[index].intent } else { &mut calls[index].outcome };
+        *part = Some(recorded);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(calls)
+}
+
+/// Calls `visit` on every row that matches the filter, however many there are, the newest first, until
+/// `visit` breaks off.
+pub(crate) fn walk(
+    store: &dyn Store,
+    filter: &Filter,
+    mut visit: impl FnMut(RecordedRow) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut filter = Filter { limit: PAGE, ..filter.clone() };
     loop {
-        filter.limit = PAGE;
         let page = store.audit().list(&filter)?;
-        let Some(last) = page.last() else { return Ok(calls) };
+        let Some(last) = page.last() else { return Ok(()) };
         filter.before = Some(last.sequence);
         for recorded in page {
-            // Questions, answers, leases and readings are no calls. A filter that names their tool
-            // still finds them.
-            if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
-                continue;
+            if visit(recorded)?.is_break() {
+                return Ok(());
             }
-            let known = calls.iter().position(|call| call.id() == recorded.row.call);
-            let is_intent = recorded.row.kind == Kind::Intent;
-            let index = match known {
-                Some(index) => index,
-                None if calls.len() == wanted => return Ok(calls),
-                None => {
-                    calls.push(RecordedCall { intent: None, outcome: None });
-                    calls.len() - 1
-                }
-            };
-            let part = if is_intent { &mut calls[index].intent } else { &mut calls[index].outcome };
-            *part = Some(recorded);
+        }
+    }
+}
+
+/// Maximum number of calls that are compared with a part of an id.
+const MAX_MATCHES: u32 = 50;
+
+/// Returns the id of the recorded call that `typed` names: its id, or the beginning or the end of it.
+///
+/// # Errors
+/// `ENOTFOUND` if no call has such an id, `EVALIDATION` if several have one, `ERUNTIME` if the audit
+/// cannot be read.
+pub fn full_id(store: &dyn Store, typed: &str) -> Result<String, ToolError> {
+    let known = store.audit().show(typed).map_err(unreadable)?;
+    if !known.is_empty() {
+        return Ok(typed.to_owned());
+    }
+    let mut fits = store.audit().calls_with_part(typed, MAX_MATCHES).map_err(unreadable)?;
+    fits.retain(|id| tool::names_id(typed, id));
+    match fits.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => {
+            let message = format!("there is no call `{}` in the audit", tool::visible(typed));
+            Err(ToolError::new(Code::NotFound, message).hint("`handfast log` lists the calls"))
+        }
+        several => {
+            let message = format!("`{typed}` matches {} calls; type more of the id", several.len());
+            Err(ToolError::validation("id", message))
         }
     }
 }

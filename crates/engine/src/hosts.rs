@@ -10,7 +10,7 @@ use tool::{Code, Effect, Hosts, Level, ToolError};
 
 use crate::call::Call;
 use crate::dry_run::denied;
-use crate::{Engine, Redactor, record};
+use crate::{Engine, Redactor};
 
 /// Rules of one call, and the effects of its plan that were decided on.
 pub(crate) struct HostGuard {
@@ -28,7 +28,7 @@ impl HostGuard {
     pub(crate) fn of(engine: &Engine, call: &Call, tool: &'static str) -> Arc<dyn Hosts> {
         let planned: Vec<Effect> = call.effects.iter().map(|part| part.effect.clone()).collect();
         let stays = (!planned.iter().any(Effect::leaves_the_machine)).then(|| {
-            let row = record::row(Kind::Intent, call, &engine.redactor, engine.clock.now());
+            let row = engine.audit_row(Kind::Intent, call);
             (row, engine.store.clone(), engine.redactor.clone())
         });
         let (policy, approved) = (call.rules(engine), call.approved_by.is_some());

@@ -4,11 +4,13 @@
 //! order. The engine knows no tool by name and no wire format, and reads no configuration or
 //! environment.
 
+mod actions;
 mod admit;
 mod agent_memory;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
+mod browser_cell;
 mod budget;
 mod cache;
 mod call;
@@ -38,11 +40,13 @@ mod hosts;
 mod isolation;
 mod job_output;
 mod life;
+mod log;
 mod memory_threads;
 mod networks;
 mod new_call_id;
 mod no_network;
 mod origin;
+mod parts;
 mod placeholders;
 mod policy_check;
 mod program;
@@ -77,27 +81,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use database::Databases;
-use memory::{Memories, OpenModel};
+use memory::Memories;
 use parking_lot::Mutex;
 use policy::Policy;
-use sandbox::{SessionLimits, Sessions};
+use sandbox::Sessions;
 use store_api::Store;
 use tool::{
-    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads,
-    Timer, ToolError,
+    AnyTool, CallResult, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads, Timer,
+    ToolError,
 };
 use vault::Vault;
 
+pub use actions::actions;
 pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection,
-    NoAsker, Offer, PatternKind, Scope, StoredQuestion,
+    NoAsker, Offer, PatternKind, QuestionListener, RuleSuggestion, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
 pub use budget::{Allowance, Budget};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
-pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
+pub use history::{HistoryError, RecordedCall, full_id, recorded_calls, recorded_row};
+pub use log::{LogEntry, LogEntryKind, LogQuery, log};
 pub use origin::{Origin, Parent};
+pub use parts::Parts;
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use policy_check::PolicyCheck;
 pub use program::Program;
@@ -110,9 +117,9 @@ pub use store_api::Filter;
 pub use store_api::Watch;
 pub use summary::Summarizer;
 pub use timer::TokioTimer;
-pub use toolchains::Toolchain;
+pub use toolchains::{SearchFolder, Toolchain, Way, is_key_name};
 pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
+pub use undo::{ChangeOverview, ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
 pub use user_action::by_hand;
 
 use call::Call;
@@ -123,49 +130,6 @@ use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
 const REPEATED: usize = 100;
-
-/// The parts of an engine.
-pub struct Parts {
-    /// Workspace of the calls.
-    pub place: Place,
-    /// Policy that decides on calls.
-    pub policy: Arc<Policy>,
-    /// Storage for everything durable.
-    pub store: Arc<dyn Store>,
-    /// Registry of the tools.
-    pub registry: Registry,
-    /// Descriptions of the same tools, for the tool that lists them.
-    pub catalogue: Catalogue,
-    /// Wall clock.
-    pub clock: Arc<dyn Clock>,
-    /// Timer of the engine's own waits: [`TokioTimer`], or one that a test drives.
-    pub timer: Arc<dyn Timer>,
-    /// Settings that all cells share.
-    pub cell: CellSetup,
-    /// Secrets to cover, in addition to those of the vault.
-    pub redactor: Redactor,
-    /// Vault with the secrets that calls may use and nobody sees, if there is one.
-    pub vault: Option<Arc<Vault>>,
-    /// Databases of the workspace, if calls may change them.
-    pub databases: Option<Arc<Databases>>,
-    /// Function that opens the model for searching memories by meaning, if one is set up.
-    pub embeddings: Option<OpenModel>,
-    /// Limits on commands that outlive their calls. `None` if this runtime ends with a call.
-    pub sessions: Option<SessionLimits>,
-    /// Recipient of traces of calls.
-    pub tracer: Option<Arc<dyn Tracer>>,
-    /// Summarizer of the output of commands. Without it, callers get the output unchanged.
-    pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// Name of the user whom this process runs as, for the audit.
-    pub user: Option<String>,
-    /// Services for tools that the engine itself does not use.
-    pub services: Services,
-    /// Resources of the composer that outlive calls, besides those of the engine. Each pool is told
-    /// when an owner ends.
-    pub resources: Vec<Arc<dyn ResourcePool>>,
-    /// Commands by which the user reaches this state.
-    pub program: Program,
-}
 
 /// Reason why an engine could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -291,7 +255,7 @@ impl Engine {
             clock.clone(),
             cell.toolchains_seen.clone(),
         );
-        let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path);
+        let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path, cell.paths.clone());
         let homes = cell.homes.as_deref().and_then(|folder| {
             let opened =
                 cell_cache::Homes::open(folder, &place.workspace, cell_cache::limit(&policy), clock.now());

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store_api::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, FullOutput, Lane, Outcome, PreparedCall,
-    ShapeFacts, StopReason, ToolError,
+    AnyTool, CallResult, Code, Context, Data, EffectState, FullOutput, Lane, Outcome, PlanContext,
+    PreparedCall, ShapeFacts, StopReason, ToolError,
 };
 
 use crate::admit::AdmittedCall;
@@ -45,6 +45,14 @@ use crate::{Engine, bounded_output, record, retained_output};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Time in which a tool completes its plan by the present state of a page.
+const PLAN_NOW: Duration = Duration::from_secs(10);
+
+fn took_too_long() -> ToolError {
+    ToolError::new(Code::Timeout, format!("the page did not answer within {} seconds", PLAN_NOW.as_secs()))
+        .hint("the page may be busy; read it, or open it again with browser_navigate")
+}
 
 fn ends_with_session() -> ToolError {
     let message = "no program can outlive this session, because Handfast ends with the session";
@@ -103,7 +111,7 @@ impl Engine {
     async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
         call.enter(Stage::Decide);
         let tool = self.parse(call)?;
-        let prepared = self.plan(call, &tool)?;
+        let prepared = self.plan(call, &tool).await?;
         self.note_what_runs(call, tool.spec(), &prepared.plan).await?;
         self.decide(call, &tool).await?;
         let prepared = self.approve(call, prepared).await?;
@@ -117,6 +125,7 @@ impl Engine {
         self.show_what_it_is_about(call, tool.spec().lane)?;
         // Specify the cell concurrently, because neither step needs the other.
         let cell = self.specify(call, tool.spec().lane);
+        self.prepare_browser(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let before = self.checkpoint(call, &prepared, &tool).await?;
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
@@ -170,8 +179,18 @@ impl Engine {
         Ok(tool)
     }
 
-    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<PreparedCall, ToolError> {
-        let prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
+    async fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<PreparedCall, ToolError> {
+        let mut prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
+        if prepared.plans_now() {
+            let owner = self.network_owner(call);
+            let now = PlanContext { owner: &owner, place: &self.place, services: &self.services };
+            tokio::select! {
+                completed = tokio::time::timeout(PLAN_NOW, prepared.complete(&now)) => {
+                    completed.unwrap_or_else(|_| Err(took_too_long()))?;
+                }
+                reason = requested(&call.stop) => return Err(reason.into()),
+            }
+        }
         call.level = prepared.plan.level.unwrap_or(tool.spec().level);
         call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
         call.background = prepared.plan.background;
@@ -234,7 +253,7 @@ impl Engine {
         let leaves = self.leaves_the_machine(call, tool.spec().lane);
         let durability = if leaves { Durability::Flushed } else { Durability::Committed };
         call.enter(Stage::RecordIntent);
-        let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
+        let row = self.audit_row(Kind::Intent, call);
         let recorded = match self.store.require_room(0) {
             Ok(()) => self.store.audit().append(row, durability).await.map(drop),
             Err(full) => Err(full),
@@ -408,7 +427,7 @@ impl Engine {
 
     async fn record_outcome(&self, call: &Call, outcome: Outcome) -> Outcome {
         let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
-        let mut row = record::row(kind, call, &self.redactor, self.clock.now());
+        let mut row = self.audit_row(kind, call);
         record::add_outcome(&mut row, call, &outcome);
         // Commit the row after the answer only for a successful read. If the read left the machine,
         // its intent is on the disk.

@@ -18,7 +18,9 @@ use egress::{Carrier, Listeners, ServedNetwork};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use policy::{Ceiling, Policy};
-use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
+use sandbox::{
+    CellHost, CellProcesses, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner,
+};
 use tool::{Clock, Owner, Threads, Timer};
 
 use crate::connections::CallConnections;
@@ -94,6 +96,8 @@ struct OfSession {
     way_out: Option<(Arc<WayOut>, ServedNetwork)>,
     /// Placeholders that its programs were given. Their meaning lasts as long as the session.
     given: Arc<SessionPlaceholders>,
+    /// Cells of its browser.
+    browser: Arc<CellProcesses>,
     /// Number and time of its last use.
     used: (u64, Instant),
     /// Owner of the network, and the time at which the owner first used one.
@@ -103,8 +107,8 @@ struct OfSession {
 
 impl OfSession {
     fn new(owner: Owner, since: Timestamp, now: Instant) -> Self {
-        let (in_use, given) = (InUse::default(), Arc::default());
-        Self { in_use, network: None, way_out: None, given, used: (0, now), owner, since }
+        let (in_use, given, browser) = (InUse::default(), Arc::default(), Arc::default());
+        Self { in_use, network: None, way_out: None, given, browser, used: (0, now), owner, since }
     }
 }
 
@@ -272,6 +276,19 @@ impl Networks {
         way_out.hand_out(cell)
     }
 
+    /// Returns the cells of the session's browser, for a session that has been entered.
+    pub(crate) fn browser_cells(&self, owner: &str) -> Arc<CellProcesses> {
+        self.state().sessions.get(owner).map(|session| session.browser.clone()).unwrap_or_default()
+    }
+
+    /// Makes the connections of the session's browser those of a call, if the session has a way out.
+    pub(crate) fn use_way_out(&self, owner: &str, connections: Arc<CallConnections>) {
+        let state = self.state();
+        if let Some((way_out, _)) = state.sessions.get(owner).and_then(|session| session.way_out.as_ref()) {
+            way_out.add(connections);
+        }
+    }
+
     fn way_out(&self, owner: &str, host: &CellHost, around: &GateDeps) -> Result<Arc<WayOut>, String> {
         let known = || Some(self.state().sessions.get(owner)?.way_out.as_ref()?.0.clone());
         if let Some(way_out) = known() {
@@ -292,7 +309,8 @@ impl Networks {
                 carrier.insert((started, self.deps.clock.now()))
             }
         };
-        let way_out = Arc::new(WayOut::of(around.clone(), owner, session.given.clone()));
+        let way_out =
+            Arc::new(WayOut::of(around.clone(), owner, (session.given.clone(), session.browser.clone())));
         let serving = carrier.serve(listeners, way_out.clone()).map_err(|error| error.to_string())?;
         session.way_out = Some((way_out.clone(), serving));
         // The call may have begun before the policy changed.

@@ -15,9 +15,13 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use policy::Policy;
 use tempfile::NamedTempFile;
-use vault::{Entry, RequestPart, SecretBytes, Vault, VaultError};
+use vault::{Entry, HostRule, RequestPart, SecretBytes, Vault, VaultError};
 
 use crate::rules_in_force::RulesInForce;
+
+mod logins;
+
+use logins::SessionLogin;
 
 /// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
 /// curl, requests, Node, git, pip, cargo, npm.
@@ -39,6 +43,10 @@ pub(crate) struct Placeholders {
     pub(crate) authority: Authority,
     /// File with the certificates that the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
+    /// Folder of the session's files.
+    folder: PathBuf,
+    /// File with the logins at registries, and its content.
+    npm: Mutex<Option<(NamedTempFile, String)>>,
     given: Arc<SessionPlaceholders>,
 }
 
@@ -77,13 +85,14 @@ impl Placeholders {
         let failed = |error: io::Error| format!("this command cannot use secrets: {error}");
         let authority = Trust::of_system().and_then(|trust| Authority::make(&trust)).map_err(failed)?;
         remove_those_left_over(folder, now);
-        let bundle = write(folder, authority.bundle()).map_err(failed)?;
+        let bundle = write(folder, BUNDLE, authority.bundle()).map_err(failed)?;
         let (vault, policy, given) = (vault.clone(), policy.clone(), given.clone());
-        Ok(Some(Self { vault, policy, authority, bundle, given }))
+        let folder = folder.to_owned();
+        Ok(Some(Self { vault, policy, authority, bundle, folder, npm: Mutex::default(), given }))
     }
 
-    /// Returns the variables with the placeholders, and those with the path of the bundle. A secret
-    /// whose variable is already in `taken` is left out.
+    /// Returns the variables with the placeholders, those with the path of the bundle, and those by
+    /// which programs use logins. A variable that is already in `taken` is left out.
     ///
     /// # Errors
     /// Fails if there are no random bytes for placeholders, or if the vault cannot be read.
@@ -98,32 +107,63 @@ impl Placeholders {
         let mut variables: Vec<_> =
             TRUSTING.iter().map(|name| (OsString::from(name), bundle.to_owned())).collect();
         let policy = self.policy.get();
+        let mut usable = Vec::new();
         for (entry, _) in contents.iter().filter(|(entry, _)| is_handed_out(&policy, entry, now)) {
-            let variable = variable(entry.name.as_str());
-            if taken.contains_key(OsStr::new(&variable)) || is_of_the_system(&variable) {
-                continue;
+            let name = entry.name.as_str();
+            let placeholder = given.placeholder(name).map_err(|error| error.to_string())?;
+            let variable = variable(name);
+            if !taken.contains_key(OsStr::new(&variable)) && !is_of_the_system(&variable) {
+                variables.push((variable.into(), placeholder.clone().into()));
             }
-            let placeholder = given.placeholder(entry.name.as_str()).map_err(|error| error.to_string())?;
-            variables.push((variable.into(), placeholder.into()));
+            if let Some(login) = &entry.login {
+                let hosts = entry.hosts.iter().filter_map(HostRule::single_host);
+                let hosts = hosts.filter(|host| policy.lists_secret(name, host)).collect();
+                usable.push(SessionLogin { login, hosts, placeholder });
+            }
+        }
+        variables.extend(logins::variables(&usable, taken));
+        if let Some(file) = self.npm_file(&usable).map_err(|error| error.to_string())? {
+            variables.extend(logins::npm_variable(&file, taken));
         }
         Ok(variables)
     }
 
-    /// Removes the bundle, after the session has ended.
+    /// Writes the logins at registries to a file. Returns the path of the file, or `None` if there
+    /// are no such logins.
+    fn npm_file(&self, usable: &[SessionLogin<'_>]) -> io::Result<Option<PathBuf>> {
+        let text = logins::npm_configuration(usable);
+        let mut npm = self.npm.lock();
+        if text.is_empty() {
+            *npm = None;
+        } else if npm.as_ref().is_none_or(|(_, written)| *written != text) {
+            *npm = Some((write(&self.folder, NPM_CONFIGURATION, &text)?, text));
+        }
+        Ok(npm.as_ref().map(|(file, _)| file.path().to_owned()))
+    }
+
+    /// Removes the files, after the session has ended.
     pub(crate) fn close(&self) {
+        *self.npm.lock() = None;
         // If it cannot be removed, a certificate without a key remains, which a later session
         // removes.
         let _left = fs::remove_file(self.bundle.path());
     }
 
-    /// Returns the path of the file that the programs trust.
-    pub(crate) fn bundle(&self) -> PathBuf {
-        self.bundle.path().to_owned()
+    /// Returns the files that the programs read.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let npm = self.npm.lock();
+        let npm = npm.as_ref().map(|(file, _)| file.path());
+        npm.into_iter().chain([self.bundle.path()]).map(Path::to_owned).collect()
     }
 
     /// Returns true if a secret that may be sent to the host belongs to it.
     pub(crate) fn belong_to(&self, host: &Host) -> bool {
         self.any(host, |_| true)
+    }
+
+    /// Returns true if one of the host's secrets is a login at a forge.
+    pub(crate) fn has_login_at(&self, host: &Host) -> bool {
+        self.any(host, |entry| entry.login.is_some())
     }
 
     /// Returns true if one of the host's secrets may stand in a body.
@@ -216,15 +256,20 @@ fn is_of_the_system(variable: &str) -> bool {
     variable.starts_with("LD_") || variable.starts_with("LC_") || NAMES.contains(&variable)
 }
 
-/// Writes the bundle so that every user of a cell can read it. The folder is closed to other users.
-fn write(folder: &Path, bundle: &str) -> io::Result<NamedTempFile> {
+/// Suffix of the files with certificates.
+const BUNDLE: &str = ".crt";
+/// Suffix of the files with logins at registries.
+const NPM_CONFIGURATION: &str = ".npmrc";
+
+/// Writes a file that every user of a cell can read. The folder is closed to other users.
+fn write(folder: &Path, suffix: &str, text: &str) -> io::Result<NamedTempFile> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut file = tempfile::Builder::new()
-        .suffix(".crt")
+        .suffix(suffix)
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(folder)?;
     file.as_file().lock()?;
-    file.write_all(bundle.as_bytes())?;
+    file.write_all(text.as_bytes())?;
     Ok(file)
 }
 
@@ -263,7 +308,7 @@ mod tests {
     #[test]
     fn what_a_killed_program_left_is_removed_and_what_is_in_use_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let used = write(folder.path(), "used").unwrap();
+        let used = write(folder.path(), BUNDLE, "used").unwrap();
         fs::write(folder.path().join("left.crt"), "left").unwrap();
         let modified = used.as_file().metadata().unwrap().modified().unwrap();
         let now = Timestamp::try_from(modified).unwrap();

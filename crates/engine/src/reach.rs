@@ -279,6 +279,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
             let asks = if *only_asks { ", only to look up data" } else { "" };
             format!("connect: {method}{host}:{port}{asks}")
         }
+        Effect::Browse { origin, what, .. } => format!("{what}, on {origin}"),
         Effect::Act { host, what } => format!("{what}, at {host}"),
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),

@@ -1,5 +1,7 @@
 //! Audit rows of calls. Every argument is redacted before it gets here.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use store_api::{AuditRow, Kind};
 use tool::{EffectState, Outcome};
@@ -31,13 +33,19 @@ impl Engine {
     }
 }
 
-/// Creates the audit row of a call in its current state.
-pub(crate) fn row(kind: Kind, call: &Call, redactor: &Redactor, now: Timestamp) -> AuditRow {
+impl Engine {
+    /// Creates the audit row of a call in its current state.
+    pub(crate) fn audit_row(&self, kind: Kind, call: &Call) -> AuditRow {
+        row(kind, call, &self.place.workspace, &self.redactor, self.clock.now())
+    }
+}
+
+fn row(kind: Kind, call: &Call, workspace: &Path, redactor: &Redactor, now: Timestamp) -> AuditRow {
     let tool = redactor.text(&call.tool).unwrap_or_else(|| call.tool.clone());
     let tool: String = tool.chars().take(NAME_CHARACTERS).collect();
     let mut row = AuditRow::new(kind, now, &call.id.0, call.door.as_str(), call.dialect, &tool);
     row.session = Some(call.session.0.clone());
-    row.plan = Some(plan(call, redactor));
+    row.plan = Some(plan(call, workspace, redactor));
     row.decision = call.decision.as_ref().map(|decision| decision.verdict.as_str().to_owned());
     row.rule = call.decision.as_ref().map(|decision| decision.rule.to_string());
     row.approved_by.clone_from(&call.approved_by);
@@ -58,8 +66,10 @@ pub(crate) fn add_outcome(row: &mut AuditRow, call: &Call, outcome: &Outcome) {
     row.effect = Some(effect.as_str().to_owned());
 }
 
-fn plan(call: &Call, redactor: &Redactor) -> String {
-    let mut plan = json!({ "arguments": call.noted_arguments, "effects": call.effects });
+fn plan(call: &Call, workspace: &Path, redactor: &Redactor) -> String {
+    let workspace = tool::path_text(workspace);
+    let mut plan =
+        json!({ "arguments": call.noted_arguments, "effects": call.effects, "workspace": workspace });
     redactor.value(&mut plan["effects"]);
     if let Some(user) = &call.user {
         plan["user"] = json!(redactor.text(user).unwrap_or_else(|| user.to_string()));
@@ -78,7 +88,9 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if text.len() <= PLAN_BYTES {
         return text;
     }
-    let mut short = json!({ "effects": call.effects.len(), "left_out_bytes": text.len() });
+    let left_out = text.len();
+    let mut short =
+        json!({ "effects": call.effects.len(), "left_out_bytes": left_out, "workspace": workspace });
     if let Some(parent) = plan.get_mut("parent") {
         short["parent"] = parent.take();
     }

@@ -42,7 +42,11 @@ impl Engine {
         );
         Ok(Self {
             reach: reach::AccessScope::open(policy.clone(), denied.clone(), &self.place)?,
-            programs: denied::DeniedPrograms::new(policy.clone(), &self.cell.search_path),
+            programs: denied::DeniedPrograms::new(
+                policy.clone(),
+                &self.cell.search_path,
+                self.cell.paths.clone(),
+            ),
             denied,
             toolchains,
             policy,

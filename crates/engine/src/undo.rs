@@ -1,6 +1,7 @@
 //! Undoing the changes of calls, by tools and by the user on the command line.
 
 mod by_user;
+mod overview;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ use crate::db_change::{DataUndo, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::direct_checkpoint::left_out;
 use crate::saved_contents::SavedContents;
+pub use overview::ChangeOverview;
+pub(crate) use overview::first_paths;
 pub use trial::UndoTrial;
 
 /// Checkpoint with all its paths.
@@ -45,6 +48,17 @@ pub struct ChangedPath {
     pub what: &'static str,
     /// Path, relative to the workspace.
     pub path: String,
+}
+
+impl ChangedPath {
+    pub(crate) fn of(entry: &SavedEntry) -> Self {
+        let what = match (&entry.before, &entry.after) {
+            (None, _) => "created",
+            (_, None) => "removed",
+            _ => "changed",
+        };
+        Self { what, path: tool::path_text(&entry.path) }
+    }
 }
 
 /// Starting point of an undo.
@@ -132,6 +146,9 @@ impl Checkpoints for ForCall {
     }
 }
 
+/// Maximum number of checkpoints that are compared with a part of an id.
+const MAX_MATCHES: u32 = 50;
+
 fn is_below(path: &Path, paths: &[PathBuf]) -> bool {
     paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted))
 }
@@ -142,19 +159,20 @@ impl Undo {
         Ok(all.into_iter().map(summary).collect())
     }
 
-    /// Finds a checkpoint by its id or by a prefix of the id.
+    /// Finds a checkpoint by its id, or by the beginning or the end of the id.
     fn find(&self, id: &str) -> Result<Checkpoint, ToolError> {
         if id.is_empty() {
             return Err(ToolError::validation("id", "it is empty and would match every checkpoint").hint(
-                "an id has 22 hexadecimal digits, and its first ones are enough; checkpoint_list lists \
-                 them",
+                "an id has 22 hexadecimal digits, and its first or last ones are enough; \
+                 checkpoint_list lists them",
             ));
         }
         if let Some(found) = self.store.checkpoints().find(id).map_err(unreadable)? {
             return self.usable(found);
         }
-        let fits = self.store.checkpoints().with_prefix(&self.place.workspace, id, 2).map_err(unreadable)?;
-        let mut fits = fits.into_iter();
+        let fits = self.store.checkpoints().with_part(&self.place.workspace, id, MAX_MATCHES);
+        let fits = fits.map_err(unreadable)?.into_iter();
+        let mut fits = fits.filter(|checkpoint| tool::names_id(id, &checkpoint.id));
         match (fits.next(), fits.next()) {
             (Some(only), None) => Ok(only),
             (Some(_), Some(_)) => Err(ToolError::validation(

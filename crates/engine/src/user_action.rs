@@ -1,5 +1,7 @@
 //! Actions of the user on the command line outside any call, each recorded between two audit rows.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use store_api::{AuditRow, Durability, Kind, Store, StoreError};
 use tool::{CallId, Clock, Code};
@@ -15,9 +17,18 @@ pub(crate) struct UserAction<'a> {
 }
 
 impl<'a> UserAction<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock, what: &'a str, arguments: &Value) -> Self {
-        let plan = json!({"arguments": arguments, "effects": []}).to_string();
-        Self { id: crate::new_call_id(clock), what, plan, clock }
+    /// Creates an action that concerns no workspace, or only this one.
+    pub(crate) fn new(
+        clock: &'a dyn Clock,
+        what: &'a str,
+        arguments: &Value,
+        workspace: Option<&Path>,
+    ) -> Self {
+        let mut plan = json!({"arguments": arguments, "effects": []});
+        if let Some(workspace) = workspace {
+            plan["workspace"] = tool::path_text(workspace).into();
+        }
+        Self { id: crate::new_call_id(clock), what, plan: plan.to_string(), clock }
     }
 
     /// Builds the row that is written before the action.
@@ -55,7 +66,7 @@ pub fn by_hand<T, E: From<StoreError>>(
     code: impl FnOnce(&E) -> Code,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    let deed = UserAction::new(clock, what, arguments);
+    let deed = UserAction::new(clock, what, arguments, None);
     store.audit().append(deed.intent(), Durability::Committed).wait()?;
     let done = work();
     store.audit().append(deed.outcome(done.as_ref().err().map(code)), Durability::Committed).wait()?;

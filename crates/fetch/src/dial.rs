@@ -6,7 +6,7 @@
 //! would permit DNS rebinding.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,10 @@ pub struct System;
 
 impl Resolve for System {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        // Not every system resolves these names as RFC 6761, section 6.3, wants it.
+        if Host::Name(name.to_owned()).is_localhost() {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
         // Pass the name without a final dot: a final dot would prevent a match in the hosts file.
         // If the system's search domains change the name, the resulting addresses are checked as
         // well.

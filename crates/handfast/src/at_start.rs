@@ -8,6 +8,7 @@ use policy::{Limits, Policy};
 
 use crate::config::{Elicitation, EmbeddingsPlace, GmailPlace, LinearPlace, VaultPlace};
 use crate::identity::OAuth;
+use crate::notify::QuestionHandling;
 use crate::traces::Collector;
 
 /// The values of these settings.
@@ -17,6 +18,7 @@ pub(crate) struct AtStart {
     pub(crate) catalogue: Option<CatalogueKind>,
     pub(crate) databases: Option<BTreeMap<String, PathBuf>>,
     pub(crate) elicitation: Option<Elicitation>,
+    pub(crate) approvals: Option<QuestionHandling>,
     pub(crate) oauth: Option<OAuth>,
     pub(crate) traces: Option<Collector>,
     pub(crate) environment_secrets: Option<BTreeMap<String, Vec<String>>>,
@@ -24,6 +26,7 @@ pub(crate) struct AtStart {
     pub(crate) gmail: Option<GmailPlace>,
     pub(crate) vault: Option<VaultPlace>,
     pub(crate) embeddings: Option<EmbeddingsPlace>,
+    pub(crate) toolchains: Option<Vec<PathBuf>>,
 }
 
 /// Limits of a profile that a server takes at its start only.
@@ -46,6 +49,7 @@ impl AtStart {
             catalogue,
             databases,
             elicitation,
+            approvals,
             oauth,
             traces,
             environment_secrets,
@@ -53,12 +57,14 @@ impl AtStart {
             gmail,
             vault,
             embeddings,
+            toolchains,
         } = self;
         [
             ("dialect", *dialect != other.dialect),
             ("catalogue", *catalogue != other.catalogue),
             ("databases", *databases != other.databases),
             ("elicitation", *elicitation != other.elicitation),
+            ("approvals", *approvals != other.approvals),
             ("oauth", *oauth != other.oauth),
             ("traces", *traces != other.traces),
             ("environment_secrets", *environment_secrets != other.environment_secrets),
@@ -66,6 +72,7 @@ impl AtStart {
             ("gmail", *gmail != other.gmail),
             ("vault", *vault != other.vault),
             ("embeddings", *embeddings != other.embeddings),
+            ("toolchains", *toolchains != other.toolchains),
         ]
         .into_iter()
         .filter_map(|(name, differs)| differs.then_some(name))

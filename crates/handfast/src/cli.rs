@@ -12,10 +12,10 @@ use policy::{EffectKind, Mode};
 
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
-use crate::cli_audit::AuditCommand;
+use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
-use crate::cli_values::{Since, id, since, time};
+use crate::cli_values::{Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
 use crate::run_options::RunOptions;
 
@@ -24,7 +24,13 @@ use crate::run_options::RunOptions;
 /// Offers tools that an agent can call. Every call is typed, checked by one policy, run in a
 /// sandbox and recorded in an audit log.
 #[derive(Debug, Parser)]
-#[command(name = "handfast", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(
+    name = "handfast",
+    version,
+    arg_required_else_help = true,
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -39,7 +45,9 @@ Examples:
   handfast up                                    serves agents over HTTP, and prints how they reach it
   handfast mcp                                   serves an agent over standard input and output
   handfast csp                                   answers CSP/1 requests over standard input and output
-  handfast audit list                            what was done";
+  handfast status                                who is served, and what waits
+  handfast log                                   what was done, newest first
+  handfast undo                                  lists the newest changes, and asks which to undo";
 
 /// Options that may stand before or after a command. `cli_options` lists which command accepts which.
 #[derive(Debug, Default, Clone, Args)]
@@ -115,6 +123,7 @@ pub(crate) enum Command {
     /// One token permits calls, another one answers questions. Both are stored in the state folder
     /// and stay the same. Ctrl-C or SIGTERM ends the server, after running calls had time to
     /// finish.
+    #[command(visible_alias = "serve")]
     Up(UpArgs),
     /// Attaches an agent client: writes Handfast's entry into the client's configuration, and checks it.
     ///
@@ -172,6 +181,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<AuditCommand>,
     },
+    /// Shows the state of the workspace: its rules, who is served, and what waits for you.
+    Status {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what happened in the workspace, newest first: calls, decisions, changes and questions.
+    ///
+    /// Each call has its outcome, the hosts that it reached and the files that it changed. Times are
+    /// local. Reading the log is recorded in the audit.
+    Log(LogArgs),
     /// Answers calls that wait for an approval, and revokes temporary permissions.
     ///
     /// On a terminal and without a command, opens a screen that shows questions as they arrive. One
@@ -201,8 +221,9 @@ pub(crate) enum Command {
     /// Undoes the changes of a call, all of them or none. Saves the present state first, so an undo
     /// can be undone.
     ///
-    /// Touches only what the call changed. If something was changed since, nothing is undone and
-    /// the difference is shown. With --dry-run, only shows what would be done.
+    /// Without an id, lists the newest changes and asks which one to undo. Touches only what the call
+    /// changed. If something was changed since, nothing is undone and the difference is shown. With
+    /// --dry-run, only shows what would be done.
     Undo(UndoArgs),
     /// Lists what can be undone in the workspace, and shows the earlier states.
     Checkpoints {
@@ -214,7 +235,7 @@ pub(crate) enum Command {
         /// The file [default: handfast.yaml of the workspace].
         file: Option<PathBuf>,
     },
-    /// Stores, lists and removes secrets that calls may use and nobody sees, and unlocks their vault.
+    /// Stores, lists and removes secrets that calls may use and nobody sees.
     Vault {
         #[command(subcommand)]
         command: Option<VaultCommand>,
@@ -314,11 +335,14 @@ pub(crate) struct CallArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Checkpoint of the call (`meta.checkpoint`), or the first part of it.
-    #[arg(required_unless_present = "since", conflicts_with = "since", value_parser = id)]
+    /// Checkpoint of the call (`meta.checkpoint`), or the first or last part of it.
+    #[arg(conflicts_with_all = ["since", "last"], value_parser = id)]
     pub(crate) id: Option<String>,
-    /// Undo all changes since a time (RFC 3339, or 30m, 8h or 7d ago), or since a call, including
-    /// that call.
+    /// Undo the newest change that is not undone yet and is no undo itself.
+    #[arg(long, conflicts_with = "since")]
+    pub(crate) last: bool,
+    /// Undo all changes since a time, such as 1h or `yesterday 14:00`, or since a call,
+    /// including that call.
     #[arg(long, value_name = "TIME|CALL", value_parser = since)]
     pub(crate) since: Option<Since>,
     /// Undo only this file or folder; may be given several times.
@@ -345,7 +369,7 @@ pub(crate) enum CheckpointsCommand {
     },
     /// Shows every path that a call changed.
     Show {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Print JSON.
@@ -354,7 +378,7 @@ pub(crate) enum CheckpointsCommand {
     },
     /// Shows the difference between the state before the call and the present state.
     Diff {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Show only this file or folder; may be given several times.
@@ -371,6 +395,15 @@ pub(crate) enum PolicyCommand {
     /// Shows every setting and list entry under the chosen profile, with its file and line. Also
     /// shows what is ignored because its file is not trusted.
     Show {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Suggests entries of lists by what you approved one by one among the last 1,000 calls here.
+    ///
+    /// Each entry was tried on these calls. Nothing is changed: write the entries that you want into
+    /// your configuration.
+    Suggest {
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -423,12 +456,11 @@ pub(crate) enum SetupCommand {
 }
 
 fn dialect(text: &str) -> Result<Dialect, String> {
-    Dialect::named(text)
-        .ok_or_else(|| format!("`{text}` is not one of {}", Dialect::ALL.map(Dialect::as_str).join(", ")))
+    Dialect::named(text).ok_or_else(|| not_one_of(text, &Dialect::ALL.map(Dialect::as_str)))
 }
 
 fn catalogue(text: &str) -> Result<CatalogueKind, String> {
-    CatalogueKind::named(text).ok_or_else(|| format!("`{text}` is not one of core, full, compact"))
+    CatalogueKind::named(text).ok_or_else(|| not_one_of(text, &["core", "full", "compact"]))
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
@@ -436,13 +468,26 @@ fn mode(text: &str) -> Result<Mode, String> {
         "ask_always" => Ok(Mode::AskAlways),
         "smart_auto" => Ok(Mode::SmartAuto),
         "full_auto" => Ok(Mode::FullAuto),
-        other => Err(format!("`{other}` is not one of ask_always, smart_auto, full_auto")),
+        other => Err(not_one_of(other, &["ask_always", "smart_auto", "full_auto"])),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn a_misspelt_value_is_answered_with_the_nearest_one() {
+        for (option, typed, meant) in [
+            ("--mode", "full-autp", "full_auto"),
+            ("--dialect", "elofanto", "elophanto"),
+            ("--catalogue", "ful", "full"),
+        ] {
+            let error =
+                super::Cli::try_parse_from(["handfast", option, typed, "tools"]).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean `{meant}`?")), "{error}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

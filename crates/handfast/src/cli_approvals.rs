@@ -19,7 +19,7 @@ pub(crate) enum ApprovalsCommand {
     },
     /// Shows all details of one question, and what each answer would cover.
     Show {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Print JSON.
@@ -30,7 +30,7 @@ pub(crate) enum ApprovalsCommand {
     ///
     /// Changes of a command that are set aside until then reach the workspace.
     Approve {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Scope of the approval: this call; this session; this workspace; every workspace, for a
@@ -54,7 +54,7 @@ pub(crate) enum ApprovalsCommand {
     },
     /// Denies a question.
     Deny {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Message to the agent.
@@ -72,7 +72,7 @@ pub(crate) enum ApprovalsCommand {
     },
     /// Revokes a temporary permission (lease).
     Revoke {
-        /// The lease's id, or the first part of it.
+        /// The lease's id, or the first or last part of it.
         #[arg(value_parser = id)]
         lease: String,
     },
@@ -88,7 +88,7 @@ pub(crate) enum ChangesCommand {
     },
     /// Shows what the changes would do to the workspace in its present state.
     Show {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Print JSON.
@@ -98,7 +98,7 @@ pub(crate) enum ChangesCommand {
     /// Applies the changes to the workspace, all of them or none. Approves what needed an approval;
     /// what is denied stays denied.
     Apply {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
         /// Overwrite what others changed meanwhile.
@@ -107,7 +107,7 @@ pub(crate) enum ChangesCommand {
     },
     /// Removes the changes.
     Discard {
-        /// The id, or the first part of it.
+        /// The id, or the first or last part of it.
         #[arg(value_parser = id)]
         id: String,
     },

@@ -2,9 +2,12 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
 
-use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
 
-use crate::cli_values::{Moment, id, moment};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli_values::{id, moment};
+use crate::moment::Moment;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -18,7 +21,7 @@ pub(crate) enum AuditCommand {
         /// List only calls of this session.
         #[arg(long)]
         session: Option<String>,
-        /// List only calls since a time (RFC 3339, or 30m, 8h or 7d ago).
+        /// List only calls since a time, such as 1h, `yesterday 14:00` or an RFC 3339 time.
         #[arg(long, value_name = "TIME", value_parser = moment)]
         since: Option<Moment>,
         /// Maximum number of calls.
@@ -30,7 +33,7 @@ pub(crate) enum AuditCommand {
     },
     /// Shows everything recorded about one call.
     Show {
-        /// The call's id, or the first part of it.
+        /// The call's id, or the first or last part of it.
         #[arg(value_parser = id)]
         call: String,
         /// Print JSON.
@@ -60,4 +63,38 @@ pub(crate) enum AuditCommand {
 pub(crate) enum ExportFormat {
     /// One JSON object per line.
     Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Show only entries that contain all these words, in either case.
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    /// Show only calls that planned to use this file or folder, or changed it.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// Show only entries with this outcome: ok, failed, unfinished or an error code such as EPERMISSION.
+    #[arg(long, value_name = "OUTCOME")]
+    pub(crate) outcome: Option<String>,
+    /// Show only calls of this tool.
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+    /// Show only calls that planned to reach this host or domain, or reached it.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// Show only entries since a time, such as 1h, `yesterday 14:00` or an RFC 3339 time.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) since: Option<Moment>,
+    /// Show only entries before a time.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) until: Option<Moment>,
+    /// Show the entries of all workspaces.
+    #[arg(long, conflicts_with = "path")]
+    pub(crate) all_workspaces: bool,
+    /// Maximum number of entries.
+    #[arg(long, default_value_t = 30)]
+    pub(crate) limit: u32,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

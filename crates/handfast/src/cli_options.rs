@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 27] = [
+const COMMANDS: [(&str, &[&str]); 29] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -62,6 +62,8 @@ const COMMANDS: [(&str, &[&str]); 27] = [
     ("config", PLACE),
     ("tools", TOOLS),
     ("audit", PLACE),
+    ("status", RULES),
+    ("log", PLACE),
     ("approvals", RULES),
     ("changes", RULES),
     ("policy", RULES),
@@ -81,6 +83,42 @@ const COMMANDS: [(&str, &[&str]); 27] = [
     ("init", PLACE),
 ];
 
+/// Commands by purpose, as the help lists them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Give an agent its tools", &["attach", "detach", "up", "mcp", "csp"]),
+    ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
+    ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
+    ("Secrets and accounts", &["vault", "login", "logout"]),
+    ("Use the tools yourself", &["call", "tools"]),
+    ("This machine", &["doctor", "setup", "completions", "help"]),
+];
+
+/// Maximum length of the text about a command: what 100 columns leave beside its name.
+const LINE: usize = 85;
+
+/// Template of the help of the whole program, with the commands in groups.
+fn template(whole: &Command) -> String {
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        text.push_str(&format!("\n{heading}:\n"));
+        for name in names {
+            let about = match whole.find_subcommand(name).and_then(Command::get_about) {
+                Some(about) => about.to_string(),
+                None => "Prints this text, or the help of a command".to_owned(),
+            };
+            // A line of help is one clause; `handfast COMMAND --help` has the whole text.
+            let end = [": ", "; ", ". "].iter().filter_map(|mark| about.find(mark)).min();
+            let mut short = end.and_then(|end| about.get(..end)).unwrap_or(&about);
+            while let Some((before, _)) = short.rsplit_once(", ").filter(|_| short.chars().count() > LINE) {
+                short = before;
+            }
+            text.push_str(&format!("  {name:<12} {short}\n"));
+        }
+    }
+    text.push_str("\nOptions:\n{options}{after-help}");
+    text
+}
+
 /// Parses the command line.
 ///
 /// # Errors
@@ -98,10 +136,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
 pub(crate) fn command() -> Command {
     let whole = Cli::command();
     let globals: Vec<Arg> = globals(&whole).cloned().collect();
-    whole.mut_subcommands(|command| {
+    let template = template(&whole);
+    let whole = whole.mut_subcommands(|command| {
         let taken = taken(command.get_name());
         hiding(command, &globals, taken)
-    })
+    });
+    whole.help_template(template)
 }
 
 // BOUNDED: by the commands of the command line.

@@ -3,55 +3,30 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use policy::EffectKind;
-use tool::Clock;
 
-/// A moment: a timestamp, or a duration before now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
-    At(Timestamp),
-    Ago(Duration),
-}
-
-impl Moment {
-    /// Returns the moment according to this clock.
-    ///
-    /// # Errors
-    /// If the moment is earlier than the earliest representable time.
-    pub(crate) fn by(self, clock: &dyn Clock) -> Result<Timestamp, jiff::Error> {
-        match self {
-            Self::At(time) => Ok(time),
-            Self::Ago(ago) => clock.now().checked_sub(ago),
-        }
-    }
-}
+use crate::moment::{Moment, TIMES, duration};
 
 /// Start of an undo of several calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Since {
     Time(Moment),
     Call(String),
 }
 
-/// Description of the time format, for errors.
-const TIMES: &str = "a time is 2026-11-23T17:05:00Z (RFC 3339), or 30m, 8h or 7d ago";
+/// Minimum number of digits in the id of a call.
+const LEAST_DIGITS: usize = 4;
 
-/// Minimum number of digits in an id. The first digits of an id encode its time, so a shorter
-/// prefix matches many calls.
-const DIGITS_OF_TIME: usize = 12;
+/// Describes a value that is none of the known ones, and names the most similar one.
+pub(crate) fn not_one_of(text: &str, known: &[&str]) -> String {
+    let meant = tool::nearest(text, known.iter().copied());
+    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    format!("`{text}` is not one of {}{meant}", known.join(", "))
+}
 
 /// Parses a duration.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
-    let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
-    let parsed = unit.and_then(|(letter, seconds)| {
-        let count: u64 = text.strip_suffix(letter)?.parse().ok()?;
-        count.checked_mul(seconds)
-    });
-    parsed
-        .map(Duration::from_secs)
-        .ok_or_else(|| format!("`{text}` is not a duration such as 90s, 30m, 8h or 7d"))
+    duration(text)
 }
 
 /// Default address of `up`.
@@ -87,27 +62,23 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses a moment.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
-    match (text.parse(), time(text)) {
-        (Ok(at), _) => Ok(Moment::At(at)),
-        (Err(_), Ok(ago)) => Ok(Moment::Ago(ago)),
-        (Err(_), Err(_)) => Err(format!("`{text}` is not a time: {TIMES}")),
-    }
+    Moment::parse(text)
 }
 
 /// Parses a moment or the id of a call.
 pub(crate) fn since(text: &str) -> Result<Since, String> {
-    let is_id = text.len() >= DIGITS_OF_TIME && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_id = text.len() >= LEAST_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     match moment(text) {
         Ok(moment) => Ok(Since::Time(moment)),
         Err(_) if is_id => Ok(Since::Call(text.to_owned())),
         Err(_) => Err(format!(
             "`{text}` is neither a time nor the id of a call: {TIMES}; an id has 22 hexadecimal \
-             digits, of which at least {DIGITS_OF_TIME} are needed"
+             digits, of which the last {LEAST_DIGITS} can be enough"
         )),
     }
 }
 
-/// Parses an id or the first part of one. An empty id is refused, because it would match everything.
+/// Parses an id, or the beginning or the end of one. An empty id is refused, because it would match everything.
 pub(crate) fn id(text: &str) -> Result<String, String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !text.is_empty() && text.bytes().all(is_part) {
@@ -115,7 +86,7 @@ pub(crate) fn id(text: &str) -> Result<String, String> {
     }
     Err(format!(
         "`{}` is not an id: an id consists of digits and letters, such as 019b2c3d4e5f60718293a4, \
-         or is the first part of one, as `list` shows it",
+         or is the beginning or the end of one, as listings show it",
         tool::visible(text)
     ))
 }
@@ -156,17 +127,18 @@ mod tests {
 
     #[test]
     fn a_time_and_an_id_are_told_from_what_is_neither() {
-        assert_eq!(since("30m"), Ok(Since::Time(Moment::Ago(Duration::from_mins(30)))));
+        assert!(matches!(since("30m"), Ok(Since::Time(Moment::Ago(_)))));
         assert!(matches!(since("2026-11-23T17:05:00Z"), Ok(Since::Time(Moment::At(_)))));
-        assert_eq!(since("019b2c3d4e5f"), Ok(Since::Call("019b2c3d4e5f".to_owned())));
-        for neither in ["", "yesterday", "10", "10 minutes", "0", "2026-11-23", "abc", "-1h", "1e3m", " 30m"]
-        {
+        assert!(matches!(since("yesterday 14:00"), Ok(Since::Time(Moment::Local(..)))));
+        for call in ["019b2c3d4e5f", "93a4"] {
+            assert_eq!(since(call), Ok(Since::Call(call.to_owned())));
+        }
+        for neither in ["", "10", "0", "abc", "-1h", "1e3m", " 30m", "93ag"] {
             let error = since(neither).unwrap_err();
             assert!(
-                error.contains("30m, 8h or 7d ago") && error.contains("22 hexadecimal digits"),
+                error.contains("`yesterday 14:00`") && error.contains("22 hexadecimal digits"),
                 "{error}"
             );
-            assert!(moment(neither).is_err(), "{neither}");
         }
         for no_id in ["", " ", "*", "a b", "../x", "a/b", "\u{202e}"] {
             assert!(id(no_id).unwrap_err().contains("is not an id"), "{no_id}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use vault::{HostRule, RequestPart};
+use vault::{ForgeKind, HostRule, RequestPart};
 
 use crate::cli_values::time;
 
@@ -26,6 +26,13 @@ pub(crate) enum VaultCommand {
         values: Vec<OsString>,
         #[command(flatten)]
         bound: Bound,
+        /// Kind of the forge at which the secret is a login: with it, programs read at the hosts of
+        /// the secret, and requests that write ask first [default: the present kind, or none].
+        #[arg(long, value_name = "KIND", requires = "user")]
+        login: Option<Forge>,
+        /// Name of the user at that forge.
+        #[arg(long, value_name = "NAME", requires = "login")]
+        user: Option<String>,
     },
     /// Stores every NAME=VALUE line of a file in the form of .env, or of standard input.
     Import {
@@ -95,6 +102,27 @@ impl From<Place> for RequestPart {
             Place::Header => Self::Header,
             Place::Query => Self::Query,
             Place::Body => Self::Body,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Forge {
+    Github,
+    Gitlab,
+    /// Another server with git's HTTP protocol.
+    Git,
+    /// A registry of npm packages.
+    Npm,
+}
+
+impl From<Forge> for ForgeKind {
+    fn from(forge: Forge) -> Self {
+        match forge {
+            Forge::Github => Self::Github,
+            Forge::Gitlab => Self::Gitlab,
+            Forge::Git => Self::Git,
+            Forge::Npm => Self::Npm,
         }
     }
 }

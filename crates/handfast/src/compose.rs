@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::traces::Exporter;
+use browser::Browsers;
 use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
@@ -18,6 +19,7 @@ use tool_support::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::at_start;
+use crate::browser_program;
 use crate::clock::SystemClock;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
@@ -25,8 +27,11 @@ use crate::exec_log::WorkspaceLog;
 use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
+use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
-use crate::places::{DOWNLOADS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder};
+use crate::places::{
+    BROWSERS_FOLDER, DOWNLOADS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
+};
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
@@ -118,9 +123,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     } = wanted;
     let mut host_environment = HostEnvironment::of_this_process();
     host_environment.configuration = configuration.or(host_environment.configuration);
-    if home.is_some() {
-        // A different home also replaces the user's folders that this process was given.
-        (host_environment.home, host_environment.folders) = (home, std::collections::BTreeMap::new());
+    if let Some(home) = home {
+        host_environment.move_home(home);
     }
     let place = place(&options, &host_environment, warn)?;
     let state = state_folder(&options, &host_environment)?;
@@ -163,6 +167,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
     services.insert(Arc::new(Web::default()));
+    services.insert(Arc::new(toolchains::missing(&host_environment)));
     // Versions up to 0.1 stored interrupted downloads here. No later version resumes them.
     let _gone = std::fs::remove_dir_all(state.join(DOWNLOADS_FOLDER));
     let mut secrets = std::mem::take(&mut host_environment.credentials);
@@ -183,6 +188,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         key_file,
         taken: stamps,
     };
+    let browsers = browsers(&state);
+    services.insert(browsers.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -208,11 +215,14 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         summarizer,
         user: Some(host_environment.user.clone()),
         services,
-        resources: Vec::new(),
+        resources: vec![browsers],
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
         warn(notice);
+    }
+    if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
+        engine.listen_to_questions(notifier(command));
     }
     Ok(Composed {
         engine: Arc::new(engine),
@@ -237,6 +247,13 @@ impl Composed {
             traces.close(FAREWELL);
         }
     }
+}
+
+/// Returns the pool of the browsers, and removes what killed processes left of theirs.
+fn browsers(state: &Path) -> Arc<Browsers> {
+    let folder = state.join(BROWSERS_FOLDER);
+    browser::remove_left_folders(&folder);
+    Browsers::new(browser_program::find(), folder)
 }
 
 /// Opens the exec log of the dialect `csp1`, which every door uses to summarize command output.

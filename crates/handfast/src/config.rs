@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::identity::OAuth;
+use crate::notify::QuestionHandling;
 use crate::traces::Collector;
 use lines::FileLines;
 pub(crate) use schema::schema;
@@ -66,6 +67,9 @@ pub(crate) struct Settings {
     /// Questions that may be put to the user of an MCP client. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "`ordinary`", "examples" = ["off"]))]
     pub(crate) elicitation: Option<Elicitation>,
+    /// Handling of questions to a human. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"notify": "notify-send Handfast 'a question waits'"}]))]
+    pub(crate) approvals: Option<QuestionHandling>,
     /// Identity provider whose tokens `up` accepts besides its own. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "none", "examples" = [{"issuer": "https://id.example.com", "resource": "https://tools.example.com/mcp", "keys": "/etc/handfast/keys.json"}]))]
     pub(crate) oauth: Option<OAuth>,
@@ -82,6 +86,10 @@ pub(crate) struct Settings {
     /// Location of Gmail. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "the usual ones", "examples" = [{"endpoint": "https://proxy.example.com"}]))]
     pub(crate) gmail: Option<GmailPlace>,
+    /// Ids of OAuth clients with which `handfast login --from device` asks for tokens, by host.
+    /// Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"github.com": "Iv1.0123456789abcdef"}]))]
+    pub(crate) login_clients: Option<BTreeMap<String, String>>,
     /// Key of the vault. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "the environment's", "examples" = [{"key_file": "~/.config/handfast-vault/key"}]))]
     pub(crate) vault: Option<VaultPlace>,
@@ -89,6 +97,10 @@ pub(crate) struct Settings {
     /// workspace's file.
     #[schemars(extend("x-default" = "the model on this machine, if it is set up", "examples" = [{"endpoint": "https://api.example.com/v1/embeddings", "model": "small"}]))]
     pub(crate) embeddings: Option<EmbeddingsPlace>,
+    /// Folders of programs that commands see, read-only and without keys, in addition to those that
+    /// `PATH` leads to: each absolute, or beginning with `~/`. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "what `PATH` leads to", "examples" = [["~/tools/flutter"]]))]
+    pub(crate) toolchains: Option<Vec<PathBuf>>,
 }
 
 /// A location of Linear that differs from the usual one.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use database::Databases;
 use dialects::Dialect;
@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
+use crate::notify::QuestionHandling;
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::run_options::{Author, RunOptions};
@@ -157,6 +158,7 @@ impl Files {
                 .first(None, "databases", |settings| settings.databases.clone())
                 .map(|(named, _)| named),
             elicitation: self.of_the_user("elicitation", |settings| settings.elicitation, silent),
+            approvals: self.of_the_user("approvals", |settings| settings.approvals.clone(), silent),
             oauth: self.of_the_user("oauth", |settings| settings.oauth.clone(), silent),
             traces: self.of_the_user("traces", |settings| settings.traces.clone(), silent),
             environment_secrets: self.of_the_user(
@@ -168,6 +170,7 @@ impl Files {
             gmail: self.of_the_user("gmail", |settings| settings.gmail.clone(), silent),
             vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
             embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
+            toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
         }
     }
 
@@ -229,6 +232,7 @@ pub(crate) struct Configuration {
     /// Dependencies of the tools.
     pub(crate) needed: ToolDependencies,
     pub(crate) elicitation: Option<Elicitation>,
+    pub(crate) approvals: Option<QuestionHandling>,
     pub(crate) oauth: Option<OAuth>,
     /// Function that opens the embedding model.
     pub(crate) embeddings: Option<OpenModel>,
@@ -253,6 +257,8 @@ pub(crate) struct Configuration {
     /// Patterns of paths that no tool reads or writes: the files of databases.
     closed: Vec<String>,
     programs: Programs,
+    /// Folders that calls write to, which decide about programs in them.
+    written: Arc<OnceLock<Vec<PathBuf>>>,
     workspace: PathBuf,
     home: Option<PathBuf>,
     /// Tools in addition to the built-in ones.
@@ -330,10 +336,7 @@ impl Configuration {
                 .flatten()
                 .flat_map(|folder| under_every_name(&folder)),
         );
-        let programs = toolchains::programs(
-            toolchains::search_path(host_environment),
-            vec![place.workspace.clone(), PathBuf::from("/tmp")],
-        );
+        let protected: Vec<PathBuf> = protected.collect();
         let labels = files.labels();
         let wanted = match &options.label {
             Some(label) => Some(profile_of(&labels, label).map_err(Failure::usage)?),
@@ -360,6 +363,16 @@ impl Configuration {
         )?;
         let key_file = files.of_the_user("vault", |settings| settings.vault.clone(), warn);
         let key_file = key_file.map(|place| key_file_of(&place, host_environment)).transpose()?;
+        let listed = files.of_the_user("toolchains", |settings| settings.toolchains.clone(), warn);
+        let listed: Result<Vec<_>, _> =
+            listed.iter().flatten().map(|named| toolchains::listed(named, host_environment)).collect();
+        let around = toolchains::PlacesAround {
+            workspace: &place.workspace,
+            of_handfast: protected.iter().cloned().chain(key_file.clone()).collect(),
+            listed: listed?,
+        };
+        let (found, written) = (toolchains::found(host_environment, around), Arc::default());
+        let programs = toolchains::programs(&found, place.workspace.clone(), Arc::clone(&written));
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
         let embeddings = embeddings::opener(state, server, vault.clone())?;
@@ -381,6 +394,7 @@ impl Configuration {
             embeddings,
             key_file,
             vault,
+            approvals: files.of_the_user("approvals", |settings| settings.approvals.clone(), warn),
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
             environment_secrets,
             traces: files
@@ -390,9 +404,10 @@ impl Configuration {
             mode: files.mode(options.mode),
             sources: files.into_sources(options.source()),
             ceiling: ceiling(&options.permissions),
-            protected: protected.collect(),
+            protected,
             closed: database_patterns(&needed.databases, &place.workspace),
             programs,
+            written,
             workspace: place.workspace.clone(),
             home: host_environment.home.clone(),
             tools: canonical(&needed).iter().chain(&own).map(|tool| tool.spec().name).collect(),
@@ -465,6 +480,8 @@ fn database_patterns(databases: &Databases, workspace: &Path) -> Vec<String> {
 pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Policy, Failure> {
     let setup = configuration.setup();
     let policy = Policy::compile(&setup).map_err(Failure::usage)?;
+    // This is the first and only assignment.
+    let _ = configuration.written.set(policy.written_folders().to_vec());
     for warning in policy.warnings() {
         warn(&warning.to_string());
     }

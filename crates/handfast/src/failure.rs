@@ -3,6 +3,7 @@
 use std::error::Error;
 
 /// The reason why a runtime could not be composed, or why a command failed.
+#[derive(Debug)]
 pub(crate) struct Failure {
     /// The error.
     pub(crate) error: Box<dyn Error + Send + Sync>,

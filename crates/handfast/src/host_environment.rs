@@ -7,11 +7,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use vault::{Keys, SecretBytes};
 
+use crate::toolchains::of_path::FoundPrograms;
 use crate::toolchains::table;
 use crate::traces::{VARIABLES, Variables};
+use watch::LocalPaths;
 
 /// The values found.
 #[derive(Debug, Clone)]
@@ -30,8 +33,12 @@ pub(crate) struct HostEnvironment {
     pub(crate) user: String,
     /// Id of the user who called sudo, if sudo was used.
     pub(crate) called_by: Option<u32>,
-    /// Existing entries of `PATH`.
+    /// Homes of the other users who log in to this machine.
+    pub(crate) other_homes: Vec<PathBuf>,
+    /// Entries of `PATH` as they stand.
     pub(crate) search_path: Vec<PathBuf>,
+    /// Variables that may tell programs where an installation lies, with their folders.
+    pub(crate) installations: BTreeMap<OsString, PathBuf>,
     /// Terminal type and language, for the cell.
     pub(crate) passed_on: BTreeMap<OsString, OsString>,
     /// Environment variables that look like credentials: never passed on, and covered wherever they
@@ -41,6 +48,8 @@ pub(crate) struct HostEnvironment {
     pub(crate) traces: Variables,
     /// Folders that variables of toolchains name, by variable.
     pub(crate) folders: BTreeMap<&'static str, PathBuf>,
+    /// Programs to which `PATH` leads, once they were looked for.
+    pub(crate) found: OnceLock<Arc<FoundPrograms>>,
     /// Folders of agent clients' configurations, by the client's own variable.
     pub(crate) client_folders: BTreeMap<&'static str, PathBuf>,
 }
@@ -50,6 +59,13 @@ const PASSED_ON: [&str; 8] =
     ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "TZ", "NO_COLOR"];
 
 impl HostEnvironment {
+    /// Replaces the home of the user, and with it the folders that this process was given.
+    pub(crate) fn move_home(&mut self, home: PathBuf) {
+        self.other_homes.extend(self.home.replace(home));
+        (self.folders, self.installations) = (BTreeMap::new(), BTreeMap::new());
+        self.search_path.clear();
+    }
+
     /// Reads the host environment of this process.
     pub(crate) fn of_this_process() -> Self {
         let directory_from =
@@ -58,6 +74,7 @@ impl HostEnvironment {
             .filter(|home| home.is_absolute())
             .map(|home| home.canonicalize().unwrap_or(home));
         let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
+        let paths = LocalPaths::of_this_process(home.as_deref());
         let traces = Variables(
             VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect(),
         );
@@ -72,7 +89,9 @@ impl HostEnvironment {
             named_directory: directory_from("PWD"),
             user: user(),
             called_by: std::env::var("SUDO_UID").ok().and_then(|id| id.parse().ok()),
-            search_path: search_path(),
+            other_homes: other_homes(),
+            search_path: std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect(),
+            installations: std::env::vars_os().filter_map(installation).collect(),
             passed_on: PASSED_ON
                 .into_iter()
                 .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
@@ -88,9 +107,11 @@ impl HostEnvironment {
                     // In a list of folders, as in Go's variable, the first folder is the one to
                     // install to.
                     let first = std::env::split_paths(&std::env::var_os(name)?).next()?;
-                    Some((name, first.canonicalize().ok().filter(|_| first.is_absolute())?))
+                    let first = Some(first).filter(|first| first.is_absolute())?;
+                    Some((name, paths.resolve(&first).ok()?.real))
                 })
                 .collect(),
+            found: OnceLock::new(),
             client_folders: ["CODEX_HOME", "CLAUDE_CONFIG_DIR"]
                 .into_iter()
                 .filter_map(|name| Some((name, directory_from(name)?)))
@@ -136,15 +157,30 @@ fn user() -> String {
     named.map_or_else(|| format!("uid {id}"), |name| format!("{name} (uid {id})"))
 }
 
-fn search_path() -> Vec<PathBuf> {
-    let listed = std::env::var_os("PATH").unwrap_or_default();
-    let mut entries: Vec<PathBuf> = Vec::new();
-    for entry in std::env::split_paths(&listed) {
-        if entry.is_absolute() && entry.is_dir() && !entries.contains(&entry) {
-            entries.push(entry);
-        }
-    }
-    entries
+/// Returns the homes of the users who have a shell, as the system lists them.
+fn other_homes() -> Vec<PathBuf> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let home = |line: &str| {
+        let mut fields = line.split(':').skip(5);
+        let (home, shell) = (PathBuf::from(fields.next()?), fields.next()?);
+        let logs_in = !["nologin", "false", "sync"].iter().any(|name| shell.ends_with(name));
+        (logs_in && home.is_absolute() && home.parent().is_some()).then_some(home)
+    };
+    users.lines().filter_map(home).collect()
+}
+
+/// Returns the variable if its name and value are those of a folder in which programs are installed.
+fn installation((name, value): (OsString, OsString)) -> Option<(OsString, PathBuf)> {
+    const ENDINGS: [&str; 7] = ["_DIR", "_HOME", "_PREFIX", "_ROOT", "_SDK", "GOROOT", "VIRTUAL_ENV"];
+    // These tell a program where to write, or each cell has its own.
+    const NOT_INSTALLED: [&str; 4] = ["CONFIG", "DATA", "GIT_", "XDG_"];
+    let text = name.to_str()?;
+    let is_name = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && ENDINGS.iter().any(|ending| text.ends_with(ending))
+        && !NOT_INSTALLED.iter().any(|part| text.contains(part))
+        && !tool::is_credential_name(text);
+    let folder = PathBuf::from(value);
+    (is_name && folder.is_absolute()).then_some((name, folder))
 }
 
 fn is_credential(name: &str, value: &str) -> bool {
@@ -154,7 +190,9 @@ fn is_credential(name: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_credential;
+    use std::ffi::OsString;
+
+    use super::{installation, is_credential};
 
     #[test]
     fn credentials_are_told_by_their_names() {
@@ -162,5 +200,26 @@ mod tests {
         assert!(is_credential("GITHUB_PAT", "ghp_x") && is_credential("DB_PASS", "x"));
         assert!(!is_credential("GOOGLE_APPLICATION_CREDENTIALS", "/home/someone/key.json"));
         assert!(!is_credential("EDITOR", "vi"));
+    }
+
+    #[test]
+    fn the_variables_of_installations_are_told_by_name_and_value() {
+        let is_told =
+            |name: &str, value: &str| installation((OsString::from(name), OsString::from(value))).is_some();
+        for name in ["JAVA_HOME", "GOROOT", "ANDROID_SDK_ROOT", "M2_HOME", "VIRTUAL_ENV", "CONDA_PREFIX"] {
+            assert!(is_told(name, "/home/me/x"), "{name}");
+        }
+        for (name, value) in [
+            ("JAVA_HOME", "jdk"),
+            ("HOME", "/home/me"),
+            ("XDG_DATA_HOME", "/home/me/x"),
+            ("NPM_CONFIG_PREFIX", "/home/me/x"),
+            ("GIT_DIR", "/home/me/x"),
+            ("API_TOKEN_DIR", "/home/me/x"),
+            ("LD_LIBRARY_PATH", "/home/me/x"),
+            ("java_home", "/home/me/x"),
+        ] {
+            assert!(!is_told(name, value), "{name}");
+        }
     }
 }

@@ -9,6 +9,8 @@
 )]
 
 mod at_start;
+mod bounded_run;
+mod browser_program;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
@@ -44,9 +46,13 @@ mod labels;
 #[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
+mod moment;
 #[cfg(feature = "cli")]
 mod mounts;
+mod notify;
 mod out_of_reach;
+#[cfg(feature = "cli")]
+mod pager;
 mod places;
 #[cfg(feature = "cli")]
 mod program;

@@ -1,5 +1,5 @@
-//! Registry of running `handfast up` servers: one file per server in the state folder, locked while
-//! the server runs.
+//! Registry of running servers: one file per server in the state folder, locked while the server
+//! runs.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,15 +15,33 @@ use crate::places::create_private;
 /// Name of the registry's folder within the state folder.
 const FOLDER: &str = "listening";
 
-/// A running `handfast up`.
+/// A running server: `handfast up`, or one that serves its client over standard input and output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Server {
     /// Process id.
     pub(crate) process: u32,
-    /// Address on which the server listens.
-    pub(crate) address: SocketAddr,
+    /// Address on which `up` listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<SocketAddr>,
     /// Folder that the server works in.
     pub(crate) workspace: PathBuf,
+    /// Name of the program that started the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started_by: Option<String>,
+}
+
+impl Server {
+    /// Describes this process.
+    pub(crate) fn of_this_process(address: Option<SocketAddr>, workspace: &Path) -> Self {
+        let parent = std::os::unix::process::parent_id();
+        let started_by = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok();
+        Self {
+            process: std::process::id(),
+            address,
+            workspace: workspace.to_owned(),
+            started_by: started_by.map(|name| name.trim_end().to_owned()),
+        }
+    }
 }
 
 /// The registry file of this process. The file exists while this value lives. A file that remains
@@ -59,18 +77,29 @@ impl Drop for Listening {
 /// Returns the server of this state folder that uses the address, or `None` if another program or a
 /// server of another state folder does.
 pub(crate) fn in_the_way(state: &Path, address: SocketAddr) -> Option<Server> {
-    let entries = std::fs::read_dir(state.join(FOLDER)).ok()?;
-    entries.flatten().filter_map(|entry| running(&entry.path())).find(|server| {
-        let (one, other) = (server.address.ip(), address.ip());
-        server.address.port() == address.port()
-            && (one == other || one.is_unspecified() || other.is_unspecified())
+    servers(state).into_iter().find(|server| {
+        server.address.is_some_and(|used| {
+            let (one, other) = (used.ip(), address.ip());
+            used.port() == address.port() && (one == other || one.is_unspecified() || other.is_unspecified())
+        })
     })
 }
 
-/// Returns a server of this state folder that serves the workspace.
-pub(crate) fn serving(state: &Path, workspace: &Path) -> Option<Server> {
-    let entries = std::fs::read_dir(state.join(FOLDER)).ok()?;
-    entries.flatten().filter_map(|entry| running(&entry.path())).find(|server| server.workspace == workspace)
+/// Returns the address of a server of this state folder that serves the workspace.
+pub(crate) fn serving(state: &Path, workspace: &Path) -> Option<SocketAddr> {
+    servers(state)
+        .into_iter()
+        .filter(|server| server.workspace == workspace)
+        .find_map(|server| server.address)
+}
+
+/// Returns the running servers of this state folder, in the order of their process ids.
+pub(crate) fn servers(state: &Path) -> Vec<Server> {
+    let entries = std::fs::read_dir(state.join(FOLDER));
+    let mut servers: Vec<Server> =
+        entries.into_iter().flatten().flatten().filter_map(|entry| running(&entry.path())).collect();
+    servers.sort_by_key(|server| server.process);
+    servers
 }
 
 /// Reads a file whose process is still running. Removes a leftover file.
@@ -95,8 +124,14 @@ mod tests {
     fn who_listens_is_known_while_it_does() {
         let state = tempfile::tempdir().unwrap();
         let at = |address: &str| address.parse::<SocketAddr>().unwrap();
-        let server = Server { process: 7, address: at("127.0.0.1:7411"), workspace: "/a".into() };
-        assert_eq!(in_the_way(state.path(), server.address), None);
+        let used = at("127.0.0.1:7411");
+        let server = Server {
+            process: 7,
+            address: Some(used),
+            workspace: "/a".into(),
+            started_by: Some("sh".to_owned()),
+        };
+        assert_eq!(in_the_way(state.path(), used), None);
         let listening = Listening::begin(state.path(), &server).unwrap();
         for (address, found) in [
             ("127.0.0.1:7411", true),
@@ -106,11 +141,15 @@ mod tests {
         ] {
             assert_eq!(in_the_way(state.path(), at(address)).is_some(), found, "{address}");
         }
-        drop(listening);
-        assert_eq!(in_the_way(state.path(), server.address), None);
+        let client = Server { process: 6, address: None, workspace: "/a".into(), started_by: None };
+        let with_client = Listening::begin(state.path(), &client).unwrap();
+        assert_eq!(servers(state.path()), [client, server.clone()]);
+        assert_eq!(serving(state.path(), Path::new("/a")), Some(used));
+        drop((listening, with_client));
+        assert_eq!(in_the_way(state.path(), used), None);
         let left = state.path().join(FOLDER).join("8");
         std::fs::write(&left, serde_json::to_string(&server).unwrap()).unwrap();
-        assert_eq!(in_the_way(state.path(), server.address), None);
+        assert_eq!(in_the_way(state.path(), used), None);
         assert!(!left.exists(), "what a killed process has left is removed");
     }
 }

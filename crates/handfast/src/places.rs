@@ -17,6 +17,8 @@ use crate::run_options::RunOptions;
 
 /// Name of the vault's folder within the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
+/// Name of the folder within the state folder with a folder for each running browser.
+pub(crate) const BROWSERS_FOLDER: &str = "browsers";
 /// Name of the folder within the state folder that earlier versions used for interrupted downloads.
 pub(crate) const DOWNLOADS_FOLDER: &str = "downloads";
 

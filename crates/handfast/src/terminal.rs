@@ -141,7 +141,7 @@ fn question(approval: &Approval) -> String {
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
-        text.push_str(&format!("  [{}] for {lasts}: {}\n", key(offer.scope), visible(&offer.covers)));
+        text.push_str(&format!("  [{}] for {lasts}: {}\n", key(offer.scope), visible(&offer.description())));
     }
     if let Some(suggestion) = &approval.suggestion {
         text.push_str(&format!("{}\n", visible(suggestion)));
@@ -356,6 +356,7 @@ mod tests {
             pattern: pattern.map(str::to_owned),
             covers: covers.to_owned(),
             seconds,
+            past: None,
         };
         Approval {
             id: "a1".to_owned(),
@@ -368,6 +369,7 @@ mod tests {
             reason: "in mode smart_auto, calls of level destructive are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
             once_only: false,
+            patterns_in_the_cell: false,
             terminal_only: false,
             offers: vec![
                 offer(Scope::Project, None, "exactly this in this workspace", 30 * 86_400),

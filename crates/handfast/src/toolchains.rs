@@ -1,28 +1,95 @@
-//! Toolchains of the user's home that a cell shows, read-only and without credentials, so that
-//! ordinary development works.
+//! Toolchains of the user that a cell shows, read-only and without credentials, so that ordinary
+//! development works: the known ones, and those to which the user's own search path leads.
 
+pub(crate) mod advice;
+mod extent;
+pub(crate) mod of_path;
 pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use engine::{CellSetup, Toolchain};
+use engine::{CellSetup, SearchFolder, Toolchain};
 use policy::{ProgramFile, Programs, project_folders};
 use sandbox::Spawner;
+use tool::MissingPrograms;
 
+use crate::config::USER_FILE;
+use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
+use advice::Advice;
+use extent::{Landmarks, OF_EACH_CELL};
+use of_path::{FoundPrograms, Sources};
 use table::{KINDS, Places};
+use watch::LocalPaths;
 
 /// Folders that are searched for programs after the user's own search path.
 const SYSTEM_SEARCH_PATH: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Folders of the system that every cell shows.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix"];
+/// The places of a run around its toolchains.
+pub(crate) struct PlacesAround<'a> {
+    pub(crate) workspace: &'a Path,
+    /// Folders and files of Handfast, which no toolchain may show.
+    pub(crate) of_handfast: Vec<PathBuf>,
+    /// Folders that the user's configuration lists.
+    pub(crate) listed: Vec<PathBuf>,
+}
+
+/// Finds the programs to which the user's search path leads, once for a run: a server shows the same
+/// ones until its end.
+pub(crate) fn found(host_environment: &HostEnvironment, around: PlacesAround<'_>) -> Arc<FoundPrograms> {
+    let find = || {
+        let home = host_environment.home.as_deref();
+        let paths = LocalPaths::of_this_process(home);
+        let homes = home.into_iter().map(Path::to_owned).chain(host_environment.other_homes.clone());
+        let workspace = around.workspace.to_owned();
+        let landmarks = Landmarks::new(homes.collect(), workspace, around.of_handfast, &paths);
+        let part = |folder: &Path, part: &PathBuf| {
+            let is_all = part.as_os_str().is_empty();
+            if is_all { folder.to_owned() } else { folder.join(part) }
+        };
+        let known = known_toolchains(host_environment, &paths);
+        let parts = known.iter().flat_map(|known| known.parts.iter().map(|name| part(&known.folder, name)));
+        let parts = parts.filter(|part| is_local_folder(part, &paths)).collect();
+        let mut found = of_path::find(Sources {
+            search_path: &host_environment.search_path,
+            listed: &around.listed,
+            system: sandbox::system_folders(),
+            known: parts,
+            landmarks,
+            paths,
+        });
+        found.known = known;
+        Arc::new(found)
+    };
+    host_environment.found.get_or_init(find).clone()
+}
+
+/// Returns what is known about programs that commands do not find.
+pub(crate) fn missing(host_environment: &HostEnvironment) -> Arc<dyn MissingPrograms> {
+    let found = host_environment.found.get().cloned().unwrap_or_default();
+    Arc::new(Advice { found, configuration: configuration_file(host_environment) })
+}
+
+/// Returns the file in which the user's configuration belongs, for messages.
+pub(crate) fn configuration_file(host_environment: &HostEnvironment) -> String {
+    let file = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+    file.map_or_else(|| "your configuration".to_owned(), |file| file.display().to_string())
+}
+
+/// Returns the folder that the user's configuration lists.
+pub(crate) fn listed(named: &Path, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
+    let below_home =
+        named.strip_prefix("~").ok().and_then(|rest| Some(host_environment.home.as_ref()?.join(rest)));
+    Some(named.to_owned()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
+        let named = named.display();
+        Failure::usage(format!("`toolchains`: {named} must be an absolute path, or begin with ~/"))
+    })
+}
 
 /// Returns the settings that all cells of this runtime share.
 pub(crate) fn cell_setup(
@@ -31,6 +98,7 @@ pub(crate) fn cell_setup(
     spawner: Option<Arc<Spawner>>,
 ) -> CellSetup {
     let home = host_environment.home.as_deref();
+    let found = host_environment.found.get().cloned().unwrap_or_default();
     let mut environment: BTreeMap<OsString, OsString> = host_environment.passed_on.clone();
     // Without hosts, these programs would retry before they fail, npm for longer than a command may take.
     let without_hosts = [("CARGO_NET_OFFLINE", "true"), ("npm_config_fetch_retries", "0")];
@@ -43,7 +111,7 @@ pub(crate) fn cell_setup(
             .of(host_environment)
             .into_iter()
             .map(|toolchain| if part.is_empty() { toolchain.folder } else { toolchain.folder.join(part) });
-        if let Some(folder) = there.find(|folder| folder.is_dir()) {
+        if let Some(folder) = there.find(|folder| is_local_folder(folder, &found.paths)) {
             environment.insert(variable.into(), folder.into());
         }
     }
@@ -54,12 +122,19 @@ pub(crate) fn cell_setup(
         // modules are the user's own, read-only.
         environment.insert("GOTOOLCHAIN".into(), "path".into());
     }
-    let search_path = search_path(host_environment);
+    for (name, folder) in &host_environment.installations {
+        if let Some(shown) = found.shown_name(folder) {
+            environment.entry(name.clone()).or_insert_with(|| shown.into());
+        }
+    }
     // A program with a spawner serves many calls.
     let watches = spawner.is_some();
+    let search_path = with_system(found.folders.clone());
     CellSetup {
-        toolchains: toolchains(host_environment),
+        toolchains: found.known.iter().chain(&found.toolchains).cloned().collect(),
         toolchains_seen: None,
+        links: found.links.clone(),
+        paths: found.paths.clone(),
         search_path,
         environment,
         without_hosts: without_hosts.map(|(name, value)| (name.into(), value.into())).into(),
@@ -78,35 +153,29 @@ pub(crate) fn cell_setup(
 
 /// Returns the search path in a cell: the visible entries of the user's own search path, and those
 /// of the system.
-pub(crate) fn search_path(host_environment: &HostEnvironment) -> Vec<PathBuf> {
-    let toolchains = toolchains(host_environment);
-    let parts: Vec<PathBuf> = toolchains
-        .iter()
-        .flat_map(|toolchain| toolchain.parts.iter().map(|part| toolchain.folder.join(part)))
-        .collect();
-    let shown = |entry: &PathBuf| {
-        SYSTEM.iter().any(|system| entry.starts_with(system))
-            || parts.iter().any(|part| entry.starts_with(part))
-    };
-    let mut search_path: Vec<PathBuf> =
-        host_environment.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
-    for entry in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
-        if !search_path.contains(&entry) {
-            search_path.push(entry);
+fn with_system(mut search_path: Vec<SearchFolder>) -> Vec<SearchFolder> {
+    for path in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
+        if !search_path.iter().any(|folder| folder.path == path) {
+            search_path.push(SearchFolder { path, way: None });
         }
     }
     search_path
 }
 
-/// Returns the toolchains of this machine's user.
-fn toolchains(host_environment: &HostEnvironment) -> Vec<Toolchain> {
+/// Returns the known toolchains of this machine's user.
+fn known_toolchains(host_environment: &HostEnvironment, paths: &LocalPaths) -> Vec<Toolchain> {
     let all = KINDS.iter().flat_map(|kind| kind.of(host_environment));
-    let mut found: Vec<Toolchain> = all.filter(|toolchain| toolchain.folder.is_dir()).collect();
+    let mut found: Vec<Toolchain> =
+        all.filter(|toolchain| is_local_folder(&toolchain.folder, paths)).collect();
     // A name that leads through a link is the user's own choice of location.
     found.retain(|toolchain| {
         host_environment.home.as_deref() != Some(&toolchain.folder) && toolchain.folder != Path::new("/")
     });
     found
+}
+
+fn is_local_folder(path: &Path, paths: &LocalPaths) -> bool {
+    paths.resolve(path).is_ok_and(|resolved| resolved.real.is_dir())
 }
 
 /// Returns every toolchain folder in a home, and every part that is a folder, for the keys that
@@ -132,19 +201,30 @@ impl Places for HostEnvironment {
     }
 }
 
-/// Finds the programs of a cell for the policy. `writable` lists the folders that calls write to.
-pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Programs {
+/// Finds the programs of a cell for the policy. `written` gets the folders that calls write to, as
+/// soon as a policy names them.
+pub(crate) fn programs(
+    found: &FoundPrograms,
+    workspace: PathBuf,
+    written: Arc<OnceLock<Vec<PathBuf>>>,
+) -> Programs {
+    let (search_path, paths) = (with_system(found.folders.clone()), found.paths.clone());
     Programs::Found(Arc::new(move |name: &str, of_project: &[PathBuf]| {
-        let is_program = |path: &PathBuf| {
-            fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        let written = written.get().map_or(&[][..], Vec::as_slice);
+        let program = |folder: &Path| {
+            let path = folder.join(name);
+            paths.program(&path).map(|real| (path, real))
         };
-        let find_in = |folders: &[PathBuf]| folders.iter().map(|folder| folder.join(name)).find(is_program);
-        let of_machine = find_in(&search_path);
+        let mut shown = search_path.iter().filter(|folder| !folder.leads_through(written));
+        let of_machine = shown.find_map(|folder| program(&folder.path));
         let is_of_project = of_machine.is_none();
-        let path = of_machine.or_else(|| find_in(of_project))?;
-        let real = fs::canonicalize(&path).ok()?;
+        let find_of_project = || of_project.iter().find_map(|folder| program(folder));
+        let (path, real) = of_machine.or_else(find_of_project)?;
+        let lies_in = |folder: &Path| path.starts_with(folder) || real.starts_with(folder);
         let in_writable_place = is_of_project
-            || writable.iter().any(|folder| path.starts_with(folder) || real.starts_with(folder));
+            || lies_in(&workspace)
+            || written.iter().any(|folder| lies_in(folder))
+            || OF_EACH_CELL.iter().any(|folder| lies_in(Path::new(folder)));
         let is_launcher = is_launcher(&path, &real);
         Some(ProgramFile { path, in_writable_place, of_project: is_of_project, is_launcher })
     }))
@@ -213,6 +293,10 @@ fn git_identity(home: &Path) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use engine::Way;
+
     use super::*;
 
     #[test]
@@ -232,8 +316,13 @@ mod tests {
         fs::hard_link(second.join("rustup"), second.join("four")).unwrap();
         std::os::unix::fs::symlink(second.join("shims/three"), second.join("five")).unwrap();
         std::os::unix::fs::symlink(second.join("two"), first.join("link")).unwrap();
-        let Programs::Found(find) = programs(vec![first.clone(), second.clone()], vec![second.clone()])
-        else {
+        let folder = |path: &PathBuf| {
+            let way = Way { real: path.clone(), ..Way::default() };
+            SearchFolder { path: path.clone(), way: Some(way) }
+        };
+        let mut found = FoundPrograms::default();
+        found.folders = vec![folder(&first), folder(&second)];
+        let Programs::Found(find) = programs(&found, second.clone(), Arc::default()) else {
             panic!("no function")
         };
         let find = |name: &str| find(name, &[]);

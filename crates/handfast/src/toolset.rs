@@ -36,6 +36,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_files::tools(),
         tools_shell::tools(),
         tools_web::tools(),
+        tools_browser::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
         tools_knowledge::tools(&needed.knowledge),
         needed.work.tools(),

@@ -72,7 +72,7 @@ impl EffectKind {
             Effect::Write { .. } => EffectKind::Write,
             Effect::Delete { .. } => EffectKind::Delete,
             Effect::Run { .. } => EffectKind::Run,
-            Effect::Connect { .. } | Effect::Act { .. } => EffectKind::Connect,
+            Effect::Connect { .. } | Effect::Act { .. } | Effect::Browse { .. } => EffectKind::Connect,
             Effect::UseSecret { .. } => EffectKind::UseSecret,
             Effect::DatabaseWrite { .. } => EffectKind::DatabaseWrite,
             Effect::ChangeHandfast { .. } => EffectKind::ChangeHandfast,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use tool::{Effect, Level};
+use tool::{Effect, Level, PageAccess};
 
 use crate::judge::{Cause, Judgement, change_rule};
 use crate::{
@@ -39,6 +39,7 @@ impl Policy {
             .or_else(|| call.uncertain())
             .or_else(|| call.unlisted())
             .or_else(|| call.allowed())
+            .or_else(|| call.leased_in_the_cell())
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
         let own = call.naming_writes(call.asked_by_dialect(own), &named);
@@ -61,11 +62,14 @@ impl Policy {
 /// Returns the lowest level that a call with this part can have, whatever its tool states.
 fn least_level(part: &Part) -> Level {
     match part.effect {
-        Effect::Read { .. } | Effect::Connect { .. } => Level::Safe,
+        Effect::Read { .. } | Effect::Connect { .. } | Effect::Browse { access: PageAccess::Use, .. } => {
+            Level::Safe
+        }
         Effect::Write { .. }
         | Effect::Delete { .. }
         | Effect::Run { .. }
         | Effect::Act { .. }
+        | Effect::Browse { .. }
         | Effect::UseSecret { .. }
         | Effect::DatabaseWrite { .. } => Level::Moderate,
         Effect::ChangeHandfast { .. } => Level::Critical,
@@ -130,7 +134,9 @@ impl Call<'_> {
         let by_lease = |judged: &Judgement| {
             judged.allowed.as_ref().is_some_and(|cause| matches!(cause.rule.origin, Origin::Lease(_)))
         };
-        self.judged.iter().any(by_lease) && self.judged.iter().all(|judged| judged.allowed.is_some())
+        let by_a_list =
+            self.judged.iter().any(by_lease) && self.judged.iter().all(|judged| judged.allowed.is_some());
+        by_a_list || self.leased_in_the_cell().is_some()
     }
 
     /// Applies line 5.
@@ -176,7 +182,8 @@ impl Call<'_> {
     /// the user's own lists allow the call.
     fn asked_by_dialect(&self, own: Decision) -> Decision {
         let reads = self.request.parts.iter().all(|part| part.effect.only_reads());
-        let by_the_user = own.line == Line::Allowed && own.rule.origin != Origin::BuiltIn;
+        let by_a_list = own.line == Line::Allowed && own.rule.origin != Origin::BuiltIn;
+        let by_the_user = by_a_list || matches!(own.rule.origin, Origin::Lease(_));
         let asks = self.policy.dialect.asks_unless_reading && self.policy.mode.0 != Mode::FullAuto;
         if own.verdict != Verdict::Pass || !asks || reads || by_the_user {
             return own;
@@ -200,12 +207,26 @@ impl Call<'_> {
         })
     }
 
-    /// Applies line 8.
-    fn undoable(&self) -> Option<Decision> {
-        let in_force = self.request.undoable_in_force && !self.request.background;
+    /// Applies the leases that count for calls whose every change can be undone.
+    fn leased_in_the_cell(&self) -> Option<Decision> {
+        let leased = self.policy.leased_in_the_cell.as_ref().filter(|_| self.can_be_undone())?;
+        let judged: Vec<Judgement> =
+            self.request.parts.iter().map(|part| leased.judge_for(self.request, part)).collect();
+        let decision = Call { policy: leased, judged: &judged, ..*self }.allowed()?;
+        // The call runs like one that passes by line 8, so that the cell holds what the lease relies on.
+        Some(Decision { line: Line::Undoable, ..decision })
+    }
+
+    /// Returns true if the call can only change the workspace, and every change can be undone.
+    fn can_be_undone(&self) -> bool {
         let only_workspace =
             !self.judged.is_empty() && self.judged.iter().all(|judged| judged.changes_only_the_workspace);
-        (self.policy.undoable.0 == Undoable::Pass && in_force && only_workspace).then(|| {
+        self.request.undoable_in_force && !self.request.background && only_workspace
+    }
+
+    /// Applies line 8.
+    fn undoable(&self) -> Option<Decision> {
+        (self.policy.undoable.0 == Undoable::Pass && self.can_be_undone()).then(|| {
             let rule = self.rule("undoable", "pass", &self.policy.undoable.1);
             let reason = "it can only change the workspace, and every change can be undone".to_owned();
             self.decision(Line::Undoable, Verdict::Pass, &Cause { rule, reason, hint: None }, None)

@@ -7,6 +7,7 @@ use tool::{CommandLine, Effect};
 
 use crate::command::ReachedCommands;
 use crate::path::{LocatedPath, PathRules};
+use crate::push;
 use crate::spell::resolve;
 use crate::{
     Kind, List, ListEntry, Origin, Part, PathVerdict, Policy, PolicyError, ProfileSource, Profiles, Programs,
@@ -152,6 +153,10 @@ impl IsolatedRule {
             List::DenyHosts => policy.denied_hosts.matches(example),
             List::AllowedSecrets => Ok(policy.allowed_secrets.matches(example)),
             List::DenySecrets => Ok(policy.denied_secrets.matches(example)),
+            List::BrowserSubmit => Ok(policy.pages.submitted_by(example).is_some()),
+            List::BrowserDeny => Ok(policy.pages.denied_by(example).is_some()),
+            List::AllowedGitPush => Ok(policy.pushes.allowed_by(&push::full_name(example)).is_some()),
+            List::DenyGitPush => Ok(policy.pushes.denied_by(&push::full_name(example)).is_some()),
             List::AllowedDatabaseStatements => Ok(policy.allowed_statements.matches(example)),
             List::DenyDatabaseStatements => Ok(policy.denied_statements.matches(example)),
             List::DenyHandfastChanges => Ok(policy.denied_changes.matches(example)),

@@ -61,6 +61,8 @@ impl Policy {
                     Some(format!("{denied} denies all of it"))
                 }
                 List::AllowedSecrets => self.denied_secrets.covers(&rule.entry),
+                List::BrowserSubmit => self.pages.covers(&rule.entry),
+                List::AllowedGitPush => self.pushes.covers(&rule.entry),
                 List::AllowedDatabaseStatements => self.denied_statements.covers(&rule.entry),
                 _ => None,
             });

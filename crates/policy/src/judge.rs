@@ -80,6 +80,9 @@ impl Policy {
                 if part.effect.only_asks() { self.listed_reading(judgement, host, *port) } else { judgement }
             }
             Effect::Act { host, what } => self.judge_host(format!("{what} at {host}"), host, None),
+            Effect::Browse { origin, host, port, access, what } => {
+                self.judge_page((origin, host, *port), *access, what)
+            }
             Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {
                 let part = format!("database {statement}");
@@ -284,7 +287,7 @@ impl Policy {
     }
 
     /// Allows a request that only asks a listed host for data: it is a read, as of a listed path.
-    fn listed_reading(&self, judged: Judgement, host: &str, port: u16) -> Judgement {
+    pub(crate) fn listed_reading(&self, judged: Judgement, host: &str, port: u16) -> Judgement {
         let rule = normal_host(host).and_then(|host| self.allowed_hosts.find(&host, Some(port)));
         let Some(rule) = rule.filter(|_| judged.denied.is_none()) else { return judged };
         let reason = format!("{host} is listed by {rule}");

@@ -8,9 +8,11 @@ use tool::{Access, CommandLine};
 
 use crate::command::{
     Class, CommandEffect, HostEnvironment, Kind, Operand, ReachedCommands, base_name, dangerous, fed_command,
-    is_guarded, is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
+    is_guarded, is_harmless_assignment, is_interpreter, is_of_the_project, known_form, possible_paths,
+    shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement};
+use crate::lease::LEASE;
 use crate::spell::resolve;
 use crate::suggest::MissingEntry;
 use crate::{NamedWrites, Origin, PathVerdict, Policy};
@@ -355,7 +357,9 @@ impl Policy {
             (_, Some(listed)) => {
                 self.require_root(directories, stages);
                 let form = known_form(&renamed, Class::Acts);
-                let guarded = is_guarded(program) && !by_path;
+                // The cell limits what such a lease lets run, so the form of the arguments does not matter.
+                let in_the_cell = listed.rule.key == LEASE && is_of_the_project(program);
+                let guarded = is_guarded(program) && !by_path && !in_the_cell;
                 let scripted = listed.names_a_script && is_interpreter(program);
                 match form {
                     Ok(form) if !by_path => {

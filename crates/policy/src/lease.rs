@@ -9,7 +9,9 @@ use std::sync::Arc;
 use shell_syntax::{Command, Node, Step, Word};
 use tool::{Access, CommandLine, Effect};
 
-use crate::command::{ReachedCommands, Runs, base_name, has_table, is_never_leased, unwrap};
+use crate::command::{
+    ReachedCommands, Runs, base_name, has_table, is_never_leased, is_of_the_project, unwrap,
+};
 use crate::path::{Case, PathList, PatternReach, roots};
 use crate::suggest::path_entry;
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
@@ -26,7 +28,7 @@ pub enum LeasePattern {
 }
 
 /// Key that a decision names for a lease.
-const LEASE: &str = "lease";
+pub(crate) const LEASE: &str = "lease";
 
 /// Maximum number of words of a command prefix.
 const MAX_WORDS: usize = 8;
@@ -39,6 +41,7 @@ impl Policy {
             return policy;
         }
         let mut policy = self.clone();
+        let mut in_the_cell: Vec<Rule> = Vec::new();
         for (id, pattern) in leases {
             if self.may_lease(pattern).is_err() {
                 continue;
@@ -51,6 +54,9 @@ impl Policy {
             };
             // `may_lease` above has already refused patterns that cannot be compiled.
             match pattern {
+                LeasePattern::Command(words) if is_bound_to_the_cell(words) => {
+                    in_the_cell.push(rule(words.clone()));
+                }
                 LeasePattern::Command(words) => drop(policy.commands.allow(rule(words.clone()))),
                 LeasePattern::Write(entry) => {
                     policy.writes.allowed.lists.extend(self.list(rule(entry.clone())));
@@ -61,7 +67,31 @@ impl Policy {
             }
         }
         policy.roots = roots(&policy.workspace, &policy.reads, &policy.writes);
+        if !in_the_cell.is_empty() {
+            let mut leased = policy.clone();
+            for rule in in_the_cell {
+                drop(leased.commands.allow(rule));
+            }
+            policy.leased_in_the_cell = Some(Arc::new(leased));
+        }
         policy
+    }
+
+    /// Returns true if a lease of this pattern covers only calls whose every change can be undone. The
+    /// name of such a program says too little, and the cell limits what the program does.
+    pub fn counts_in_the_cell_alone(&self, pattern: &LeasePattern) -> bool {
+        matches!(pattern, LeasePattern::Command(words) if is_bound_to_the_cell(words))
+    }
+
+    /// Returns a function that is true for the commands that a lease of this pattern would let pass, and
+    /// nothing else does.
+    pub fn lease_coverage(&self, pattern: &LeasePattern) -> impl Fn(&Part) -> bool + '_ {
+        // A pattern that may not be leased adds nothing.
+        let leased = self.with_leases(&[("?".into(), pattern.clone())]);
+        move |part| {
+            let leased = leased.leased_in_the_cell.as_deref().unwrap_or(&leased);
+            self.judge(part).allowed.is_none() && leased.judge(part).allowed.is_some()
+        }
     }
 
     fn list(&self, rule: Rule) -> Option<PathList> {
@@ -103,7 +133,7 @@ impl Policy {
         if entry.contains('*') {
             return Err("a prefix cannot contain `*`: it already allows any further words".to_owned());
         }
-        if let Some(what) = is_never_leased(base_name(program)) {
+        if let Some(what) = is_never_leased(base_name(program)).filter(|_| !is_bound_to_the_cell(entry)) {
             return Err(format!(
                 "`{}` {what}, so its name does not limit a call; allow exactly this call instead",
                 base_name(program)
@@ -216,10 +246,16 @@ impl Policy {
         let mut unlisted = commands.iter().filter(|command| !self.passes_alone(command));
         let first = unlisted.next()?;
         // The words of a program with a table are the files that it changes, and do not name an action.
-        if has_table(first.first().map_or("", |program| base_name(program))) {
+        let program = base_name(first.first()?);
+        let is_of_the_project = is_of_the_project(program);
+        if has_table(program) && !is_of_the_project {
             return None;
         }
         let words = beginning(first)?;
+        // The name of a package manager alone, without an action, names too much to be offered.
+        if is_of_the_project && !words.contains(' ') {
+            return None;
+        }
         unlisted
             .all(|other| beginning(other).as_ref() == Some(&words))
             .then_some(LeasePattern::Command(words))
@@ -255,6 +291,7 @@ impl Policy {
             Effect::Connect { host, port, .. } => format!("connect {host}:{port}"),
             // Calls are alike if they do the same kind of thing there, for any recipient.
             Effect::Act { host, .. } => format!("act at {host}"),
+            Effect::Browse { origin, access, .. } => format!("{} {origin}", access.as_str()),
             Effect::UseSecret { name, host } => format!("use {name} at {host}"),
             Effect::DatabaseWrite { statement } => format!("database {statement}"),
             Effect::ChangeHandfast { what } => format!("change {what}"),
@@ -325,6 +362,11 @@ fn spelled(words: &[Word]) -> String {
         text => format!("'{}'", text.replace('\'', "'\\''")),
     };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true if the first of these words is a program whose effects are those of the cell.
+fn is_bound_to_the_cell(words: &str) -> bool {
+    is_of_the_project(base_name(words.split_whitespace().next().unwrap_or_default()))
 }
 
 /// Returns the program and the next word, if that word names an action of the program.

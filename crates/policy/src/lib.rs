@@ -12,12 +12,14 @@ mod ceiling;
 mod command;
 mod decide;
 mod decision;
+mod each;
 mod error;
 mod examples;
 mod findings;
 mod host;
 mod judge;
 mod judge_command;
+mod judge_page;
 mod judge_paths;
 mod lease;
 mod lines;
@@ -27,10 +29,13 @@ mod moderate;
 mod names;
 mod narrow;
 mod outgoing;
+mod pages;
 mod path;
 mod policy;
 mod profile;
 mod programs;
+mod push;
+mod push_verdict;
 mod rule;
 mod sees;
 mod show;
@@ -55,10 +60,11 @@ pub use outgoing::ConnectionVerdict;
 pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Mode, ProfileSource,
-    Profiles, Undoable, UnlistedHosts,
+    BUILT_IN_DENIED_READS, BrowserRules, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits,
+    Mode, ProfileSource, Profiles, Undoable, UnlistedHosts,
 };
 pub use programs::{ProgramFile, Programs, project_folders};
+pub use push_verdict::{PushVerdict, PushedRef};
 pub use rule::{FilePlace, Origin, Rule};
 pub use sees::Sees;
 pub use show::{ShownEntry, show};

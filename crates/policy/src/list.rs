@@ -37,6 +37,14 @@ pub enum List {
     AllowedSecrets,
     /// `deny_secrets`
     DenySecrets,
+    /// `allow` of `git_push`
+    AllowedGitPush,
+    /// `deny` of `git_push`
+    DenyGitPush,
+    /// `submit` of `browser`
+    BrowserSubmit,
+    /// `deny` of `browser`
+    BrowserDeny,
     /// `allowed_database_statements`
     AllowedDatabaseStatements,
     /// `deny_database_statements`
@@ -49,7 +57,7 @@ pub enum List {
 
 impl List {
     /// All lists, in display order.
-    pub const ALL: [List; 16] = [
+    pub const ALL: [List; 20] = [
         List::AllowedReadPaths,
         List::DenyReadPaths,
         List::AllowedWritePaths,
@@ -62,13 +70,17 @@ impl List {
         List::DenyHosts,
         List::AllowedSecrets,
         List::DenySecrets,
+        List::AllowedGitPush,
+        List::DenyGitPush,
+        List::BrowserSubmit,
+        List::BrowserDeny,
         List::AllowedDatabaseStatements,
         List::DenyDatabaseStatements,
         List::DenyHandfastChanges,
         List::DenyTools,
     ];
 
-    /// Returns the key of the list in a configuration.
+    /// Returns the key of the list in a configuration; a list below another key has both, with a dot.
     pub fn key(self) -> &'static str {
         match self {
             List::AllowedReadPaths => "allowed_read_paths",
@@ -83,6 +95,10 @@ impl List {
             List::DenyHosts => "deny_hosts",
             List::AllowedSecrets => "allowed_secrets",
             List::DenySecrets => "deny_secrets",
+            List::AllowedGitPush => "git_push.allow",
+            List::DenyGitPush => "git_push.deny",
+            List::BrowserSubmit => "browser.submit",
+            List::BrowserDeny => "browser.deny",
             List::AllowedDatabaseStatements => "allowed_database_statements",
             List::DenyDatabaseStatements => "deny_database_statements",
             List::DenyHandfastChanges => "deny_handfast_changes",
@@ -101,6 +117,8 @@ impl List {
                 | List::ModerateExecCommand
                 | List::AllowedHosts
                 | List::AllowedSecrets
+                | List::AllowedGitPush
+                | List::BrowserSubmit
                 | List::AllowedDatabaseStatements
         )
     }
@@ -120,6 +138,10 @@ impl List {
             List::DenyHosts => profile.deny_hosts.as_ref(),
             List::AllowedSecrets => profile.allowed_secrets.as_ref(),
             List::DenySecrets => profile.deny_secrets.as_ref(),
+            List::AllowedGitPush => profile.git_push.allow.as_ref(),
+            List::DenyGitPush => profile.git_push.deny.as_ref(),
+            List::BrowserSubmit => profile.browser.submit.as_ref(),
+            List::BrowserDeny => profile.browser.deny.as_ref(),
             List::AllowedDatabaseStatements => profile.allowed_database_statements.as_ref(),
             List::DenyDatabaseStatements => profile.deny_database_statements.as_ref(),
             List::DenyHandfastChanges => profile.deny_handfast_changes.as_ref(),
@@ -142,6 +164,10 @@ impl List {
             List::DenyHosts => &mut profile.deny_hosts,
             List::AllowedSecrets => &mut profile.allowed_secrets,
             List::DenySecrets => &mut profile.deny_secrets,
+            List::AllowedGitPush => &mut profile.git_push.allow,
+            List::DenyGitPush => &mut profile.git_push.deny,
+            List::BrowserSubmit => &mut profile.browser.submit,
+            List::BrowserDeny => &mut profile.browser.deny,
             List::AllowedDatabaseStatements => &mut profile.allowed_database_statements,
             List::DenyDatabaseStatements => &mut profile.deny_database_statements,
             List::DenyHandfastChanges => &mut profile.deny_handfast_changes,
@@ -270,6 +296,8 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -293,12 +321,13 @@ mod tests {
     #[test]
     fn every_list_has_the_key_under_which_it_is_read() {
         for list in List::ALL {
-            let profile: ProfileSource =
-                serde_json::from_str(&format!(r#"{{"{}": ["x"]}}"#, list.key())).unwrap();
+            let (key, below) = list.key().split_once('.').unwrap_or((list.key(), ""));
+            let list_of_one = if below.is_empty() { json!(["x"]) } else { json!({ below: ["x"] }) };
+            let profile: ProfileSource = serde_json::from_value(json!({ key: list_of_one })).unwrap();
             assert_eq!(list.of(&profile), Some(&vec!["x".into()]), "{list:?}");
             assert_eq!(List::ALL.iter().filter(|other| other.of(&profile).is_some()).count(), 1);
             let asks_about_more = list == List::AutoRunPaths;
-            assert_eq!(list.denies(), list.key().starts_with("deny_") || asks_about_more, "{list:?}");
+            assert_eq!(list.denies(), list.key().contains("deny") || asks_about_more, "{list:?}");
         }
     }
 }

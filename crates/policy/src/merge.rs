@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    CommandsSee, DEFAULT_PROFILE, Dangerous, Isolation, Limits, Lines, List, ListEntry, Mode, Origin,
-    PolicyError, ProfileSource, Profiles, Rule, Undoable, UnlistedHosts,
+    BrowserRules, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits, Lines, List,
+    ListEntry, Mode, Origin, PolicyError, ProfileSource, Profiles, Rule, Undoable, UnlistedHosts,
 };
 
 /// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
@@ -110,6 +110,8 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             deny_exec_command: source.deny_exec_command.clone(),
             deny_hosts: source.deny_hosts.clone(),
             deny_secrets: source.deny_secrets.clone(),
+            git_push: GitPush { allow: None, deny: source.git_push.deny.clone() },
+            browser: BrowserRules { submit: None, deny: source.browser.deny.clone() },
             deny_database_statements: source.deny_database_statements.clone(),
             deny_handfast_changes: source.deny_handfast_changes.clone(),
             deny_tools: source.deny_tools.clone(),

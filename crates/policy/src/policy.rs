@@ -7,14 +7,17 @@ use tool::Access;
 
 use crate::ceiling::Bounds;
 use crate::command::CommandRules;
+use crate::each::each;
 use crate::examples::require_examples;
 use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, MergedSources};
 use crate::names::{NameRules, Shape};
 use crate::narrow::Narrowing;
+use crate::pages::PageRules;
 use crate::path::{
     AllowedPaths, Case, LocatedPath, PathList, PathRules, PatternReach, fold_path, is_below, roots,
 };
+use crate::push::PushRules;
 use crate::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
     List, Mode, Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable,
@@ -53,15 +56,22 @@ pub struct Policy {
     pub(crate) denied_hosts: HostRules,
     pub(crate) allowed_secrets: NameRules,
     pub(crate) denied_secrets: NameRules,
+    pub(crate) pushes: PushRules,
+    pub(crate) pages: PageRules,
     pub(crate) allowed_statements: NameRules,
     pub(crate) denied_statements: NameRules,
     pub(crate) denied_changes: NameRules,
     pub(crate) denied_tools: NameRules,
     pub(crate) roots: Vec<RootRight>,
+    /// Folders that the lists let calls write, whatever a ceiling takes away.
+    pub(crate) written: Vec<PathBuf>,
     pub(crate) programs: Programs,
     pub(crate) cell_writes: bool,
     pub(crate) bounds: Option<Arc<Bounds>>,
     pub(crate) warnings: Vec<Warning>,
+    /// Policy with further leases that count for calls whose every change can be undone, and for no
+    /// other calls.
+    pub(crate) leased_in_the_cell: Option<Arc<Policy>>,
     /// The policies before narrowing, if an untrusted file narrows this one.
     pub(crate) narrowing: Option<Arc<Narrowing>>,
 }
@@ -215,6 +225,8 @@ impl Policy {
         let denied = |list| merged.denied(name, list).lists;
         let allowed_secrets = named(allowed(List::AllowedSecrets).lists, Shape::Secret)?;
         let denied_secrets = named(denied(List::DenySecrets), Shape::Secret)?;
+        let pushes = PushRules::of(allowed(List::AllowedGitPush).lists, denied(List::DenyGitPush))?;
+        let pages = PageRules::of(allowed(List::BrowserSubmit).lists, denied(List::BrowserDeny))?;
         let allowed_statements = named(allowed(List::AllowedDatabaseStatements).lists, Shape::Statement)?;
         let denied_statements = named(denied(List::DenyDatabaseStatements), Shape::Statement)?;
         let denied_changes = named(denied(List::DenyHandfastChanges), Shape::Change)?;
@@ -229,6 +241,7 @@ impl Policy {
             let rule = Rule { key: PROTECTED, entry, profile: profile.clone(), origin: Origin::BuiltIn };
             (path.clone(), rule)
         };
+        let roots = roots(setup.workspace, &reads, &writes);
         Ok(Self {
             mode: merged.mode(name, setup.mode.clone()),
             dangerous: merged.dangerous(name, setup.dialect.dangerous),
@@ -242,7 +255,8 @@ impl Policy {
             limits: over_dialect(merged.limits(name), &setup.dialect.limits),
             workspace: setup.workspace.to_owned(),
             home: setup.home.map(Path::to_owned),
-            roots: roots(setup.workspace, &reads, &writes),
+            written: roots.iter().filter(|root| root.write).map(|root| root.path.clone()).collect(),
+            roots,
             reads,
             writes,
             auto_run,
@@ -254,6 +268,8 @@ impl Policy {
             denied_hosts,
             allowed_secrets,
             denied_secrets,
+            pushes,
+            pages,
             allowed_statements,
             denied_statements,
             denied_changes,
@@ -262,6 +278,7 @@ impl Policy {
             cell_writes: true,
             bounds: None,
             warnings: merged.warnings,
+            leased_in_the_cell: None,
             narrowing: None,
             profile,
         })
@@ -314,6 +331,12 @@ impl Policy {
     /// Returns the workspace, first, and every listed path outside it.
     pub fn roots(&self) -> &[RootRight] {
         &self.roots
+    }
+
+    /// Returns the folders that the lists let calls write, whatever a ceiling takes away from one
+    /// caller: what lies in them may come from a call.
+    pub fn written_folders(&self) -> &[PathBuf] {
+        &self.written
     }
 
     /// Returns a finder of paths that may not be read, to be masked in a cell.
@@ -464,15 +487,4 @@ fn built_in(profile: &str, list: List, entries: &[&str]) -> Vec<Rule> {
         origin: Origin::BuiltIn,
     };
     entries.iter().map(rule).collect()
-}
-
-/// Adds every rule, or returns an error for the first invalid one.
-pub(crate) fn each(
-    lists: Vec<Vec<Rule>>,
-    mut add: impl FnMut(Rule) -> Result<(), String>,
-) -> Result<(), PolicyError> {
-    for rule in lists.into_iter().flatten() {
-        add(rule.clone()).map_err(|problem| PolicyError::of_entry(&rule, problem))?;
-    }
-    Ok(())
 }

@@ -68,6 +68,14 @@ pub struct ProfileSource {
     /// Secrets that are never handed out.
     #[schemars(extend("x-default" = "none", "examples" = [["aws_* at *"]]))]
     pub deny_secrets: Option<Vec<ListEntry>>,
+    /// Branches to which commands push with a login of the vault.
+    #[schemars(extend("x-default" = "every push is asked about", "examples" = [{"allow": ["agent/*"], "deny": ["main"]}]))]
+    #[serde(skip_serializing_if = "GitPush::is_unset")]
+    pub git_push: GitPush,
+    /// Origins of the pages that the browser uses.
+    #[schemars(extend("x-default" = "every submission is asked about", "examples" = [{"submit": ["https://tracker.example.com"], "deny": ["https://*.bank.example"]}]))]
+    #[serde(skip_serializing_if = "BrowserRules::is_unset")]
+    pub browser: BrowserRules,
     /// First words of the kinds of statements that change a database without a question, for
     /// example `insert`.
     #[schemars(extend("x-default" = "none", "examples" = [["insert"]]))]
@@ -296,6 +304,47 @@ impl Isolation {
             Isolation::Auto => "auto",
             Isolation::Namespaces => "namespaces",
         }
+    }
+}
+
+/// Branches to which commands push with a login of the vault. Pushes that are on neither list, and
+/// those that delete a branch or have options, are asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GitPush {
+    /// Branches that are pushed to without a question. `*` stands for any characters. An entry that
+    /// begins with `refs/` is about full names.
+    #[schemars(extend("x-default" = "none", "examples" = [["agent/*"]]))]
+    pub allow: Option<Vec<ListEntry>>,
+    /// Branches and other refs that are never pushed to, in upper or lower case.
+    #[schemars(extend("x-default" = "none", "examples" = [["main", "release/*"]]))]
+    pub deny: Option<Vec<ListEntry>>,
+}
+
+impl GitPush {
+    /// Returns true if neither list is there.
+    fn is_unset(&self) -> bool {
+        self.allow.is_none() && self.deny.is_none()
+    }
+}
+
+/// Origins of the pages that the browser uses: `https://HOST`, with `:PORT` if the port is not the usual
+/// one. `*` stands for any characters. The host must also be allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrowserRules {
+    /// Origins whose pages submit forms, download files and show their cookies without a question.
+    #[schemars(extend("x-default" = "none", "examples" = [["https://tracker.example.com"]]))]
+    pub submit: Option<Vec<ListEntry>>,
+    /// Origins whose pages are never opened.
+    #[schemars(extend("x-default" = "none", "examples" = [["https://*.bank.example"]]))]
+    pub deny: Option<Vec<ListEntry>>,
+}
+
+impl BrowserRules {
+    /// Returns true if neither list is there.
+    fn is_unset(&self) -> bool {
+        self.submit.is_none() && self.deny.is_none()
     }
 }
 

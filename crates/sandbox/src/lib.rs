@@ -43,6 +43,7 @@ compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
 mod capture;
 mod cell_processes;
+mod cell_source;
 mod cgroup;
 mod child;
 mod direct_writes;
@@ -80,6 +81,7 @@ mod system;
 mod view;
 
 pub use cell_processes::{CellConnection, CellProcesses};
+pub use cell_source::{CellSource, CellSourceError};
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use egress_listener::{EgressListeners, PROXY_PORT};
@@ -104,4 +106,4 @@ pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use sys::{give_memory_back, unblock_signals};
-pub use system::{is_of_system, shell};
+pub use system::{is_of_system, shell, system_folders};

@@ -25,6 +25,10 @@ pub struct CellSpec {
     /// each the files that every user of the host can access, unless the root itself is closed to
     /// others.
     pub toolchains: Vec<PathBuf>,
+    /// Links of the host, with their texts, so that names lead to toolchains as on the host. A link
+    /// is left out where the cell shows the host's files, has files of its own, or mounts something
+    /// below the name of the link.
+    pub links: BTreeMap<PathBuf, PathBuf>,
     /// Files and folders of the system and of toolchains whose content must be hidden, like that of
     /// `masked`. A waiting cell covers them before its call comes, so their number costs the call
     /// no time.

@@ -72,8 +72,13 @@ pub(crate) fn entries() -> Result<Vec<SystemEntry>, SandboxError> {
 /// Returns true if every cell shows this path as part of the system.
 pub fn is_of_system(path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folders = entries().unwrap_or_default();
-    folders.iter().any(|entry| matches!(entry, SystemEntry::Folder(folder) if real.starts_with(folder)))
+    // A real path leads through no link.
+    system_folders().iter().any(|folder| real.starts_with(folder))
+}
+
+/// Returns the folders of the system that every cell shows, and the links in the place of some.
+pub fn system_folders() -> Vec<PathBuf> {
+    entries().unwrap_or_default().iter().map(|entry| entry.path().to_owned()).collect()
 }
 
 fn libraries() -> Result<Vec<PathBuf>, SandboxError> {

@@ -3,6 +3,7 @@
 
 mod home;
 mod layers;
+mod links;
 mod placeholders;
 
 use std::borrow::Cow;
@@ -68,6 +69,7 @@ pub(crate) struct ShownParts<'a> {
 pub(crate) fn decide(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
+    view.links(spec, shown.roots)?;
     view.cover_all(&spec.covered, shown.roots)?;
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
@@ -102,6 +104,7 @@ pub(crate) fn roots(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, Sand
     for root in ordered {
         view.root(root, shown)?;
     }
+    view.links(spec, shown.roots)?;
     view.cover_all(&spec.covered, shown.roots)?;
     Ok(view)
 }

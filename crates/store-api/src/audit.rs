@@ -34,10 +34,17 @@ pub enum Durability {
 pub struct Filter {
     /// Session of the rows.
     pub session: Option<String>,
+    /// Workspace of the rows, as their plans name it. Rows whose plans name none match as well.
+    pub workspace: Option<String>,
     /// Canonical tool name of the rows.
     pub tool: Option<String>,
     /// Earliest time of the rows.
     pub since: Option<Timestamp>,
+    /// Upper bound, exclusive, of the times of the rows.
+    pub until: Option<Timestamp>,
+    /// Texts that all occur in the rows: in the plan, the tool's name, the rule or the outcome.
+    /// ASCII letters match in either case.
+    pub containing: Vec<String>,
     /// Upper bound, exclusive, of the row numbers: the last number of one page starts the next page.
     pub before: Option<i64>,
     /// Maximum number of rows; 50 by default.
@@ -46,7 +53,16 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { session: None, tool: None, since: None, before: None, limit: 50 }
+        Self {
+            session: None,
+            workspace: None,
+            tool: None,
+            since: None,
+            until: None,
+            containing: Vec::new(),
+            before: None,
+            limit: 50,
+        }
     }
 }
 
@@ -72,6 +88,12 @@ pub trait AuditLog: Send + Sync {
     /// # Errors
     /// Returns an error if the log cannot be read.
     fn show(&self, call: &str) -> Result<Vec<RecordedRow>, StoreError>;
+
+    /// Lists the ids of calls that start or end with `part`, at most `limit`. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read.
+    fn calls_with_part(&self, part: &str, limit: u32) -> Result<Vec<String>, StoreError>;
 
     /// Writes every row as JSON Lines, oldest first, and returns the number of rows. Blocks.
     ///

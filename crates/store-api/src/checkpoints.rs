@@ -134,6 +134,9 @@ pub trait Checkpoints: Send + Sync {
     /// Lists the changed paths, in the order in which they were added.
     fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError>;
 
+    /// Lists the first changed paths, at most `limit`, in the order in which they were added.
+    fn first_entries(&self, id: &str, limit: u32) -> Result<Vec<CheckpointEntry>, StoreError>;
+
     /// Lists the entries whose `before` state equals `before`; callers mark their own entries this
     /// way.
     fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError>;
@@ -141,8 +144,13 @@ pub trait Checkpoints: Send + Sync {
     /// Lists the finished checkpoints of a workspace, newest first, at most `limit`.
     fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError>;
 
-    /// Lists the finished checkpoints of a workspace whose id starts with `prefix`, at most `limit`.
-    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError>;
+    /// Lists the finished checkpoints of a workspace whose id starts or ends with `part`, at most
+    /// `limit`.
+    fn with_part(&self, workspace: &Path, part: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Lists the ids of the finished checkpoints of a workspace that have an entry at `path` or
+    /// below it, relative to the workspace. An empty path matches all of them.
+    fn at_or_below(&self, workspace: &Path, path: &Path) -> Result<Vec<String>, StoreError>;
 
     /// Lists the finished checkpoints of a workspace from this one on, oldest first.
     fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError>;

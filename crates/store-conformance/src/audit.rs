@@ -8,6 +8,8 @@ pub(crate) const PROMISES: &[Promise] = &[
     ("rows of all processes form one chain, in the order of their receipts", one_chain),
     ("an intent is recorded before its outcome", intent_before_outcome),
     ("a page has the newest rows that match its filter", pages),
+    ("rows are found by their workspace, with those of no workspace", by_workspace),
+    ("calls are found by the start or the end of their id", by_part_of_id),
     ("an export has every row, oldest first, one line each", export),
     ("a closed store has its rows and refuses later ones", closed),
     ("secrets in later rows are covered", covered),
@@ -78,7 +80,58 @@ fn pages(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("a page", calls(Filter { limit: 2, before: Some(4), ..all() })?, "c2c1".to_owned())?;
     equal("rows of a session", calls(Filter { session: Some("t".into()), ..all() })?, "c3c1".to_owned())?;
     equal("rows of a tool", calls(Filter { tool: Some("file_read".into()), ..all() })?, "c4c2c0".to_owned())?;
-    equal("rows since a time", calls(Filter { since: Some(at(3)), ..all() })?, "c4c3".to_owned())
+    equal("rows since a time", calls(Filter { since: Some(at(3)), ..all() })?, "c4c3".to_owned())?;
+    equal("rows before a time", calls(Filter { until: Some(at(2)), ..all() })?, "c1c0".to_owned())?;
+    let containing = |texts: &[&str]| Filter {
+        containing: texts.iter().map(|text| (*text).to_owned()).collect(),
+        ..all()
+    };
+    equal("rows with a word", calls(containing(&["WRITE"]))?, "c3c1".to_owned())?;
+    equal("rows with two words", calls(containing(&["file", "read"]))?, "c4c2c0".to_owned())?;
+    equal("rows with a text that is no pattern", calls(containing(&["f%e"]))?, String::new())
+}
+
+fn by_workspace(handles: &Handles<'_>) -> Result<(), Problem> {
+    let store = handles.open()?;
+    let plans = [
+        Some(r#"{"workspace": "/w"}"#),
+        Some(r#"{"workspace": "/w2", "arguments": {"workspace": "/w"}}"#),
+        Some(r#"{"effects": []}"#),
+        None,
+        Some(r#"{"workspace": "/w"}"#),
+        Some(r#"{"workspace": 7}"#),
+    ];
+    for (number, plan) in plans.into_iter().enumerate() {
+        let mut row = row(Kind::Call, &format!("c{number}"));
+        row.plan = plan.map(str::to_owned);
+        store.audit().append(row, Durability::Committed).wait()?;
+    }
+    let calls = |filter: Filter| -> Result<String, Problem> {
+        Ok(store.audit().list(&filter)?.into_iter().map(|recorded| recorded.row.call).collect())
+    };
+    let of = |workspace: &str| Filter { workspace: Some(workspace.to_owned()), ..Filter::default() };
+    equal("rows of a workspace and of none", calls(of("/w"))?, "c4c3c2c0".to_owned())?;
+    equal("rows of another workspace", calls(of("/w2"))?, "c3c2c1".to_owned())?;
+    equal("rows of an unknown workspace", calls(of("/"))?, "c3c2".to_owned())?;
+    equal("a page", calls(Filter { limit: 2, before: Some(5), ..of("/w") })?, "c3c2".to_owned())
+}
+
+fn by_part_of_id(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    for call in ["ab1", "ab2", "b1"] {
+        add(one.audit(), Kind::Intent, call)?;
+        add(one.audit(), Kind::Outcome, call)?;
+    }
+    let found = |part: &str| -> Result<String, Problem> {
+        let mut found = other.audit().calls_with_part(part, 9)?;
+        found.sort();
+        Ok(found.join(" "))
+    };
+    equal("calls that start with it", found("ab")?, "ab1 ab2".to_owned())?;
+    equal("calls that end with it", found("2")?, "ab2".to_owned())?;
+    equal("calls that start or end with it", found("b1")?, "ab1 b1".to_owned())?;
+    equal("calls that only have it in them", found("a_")?, String::new())?;
+    equal("the number of calls", other.audit().calls_with_part("ab", 1)?.len(), 1)
 }
 
 fn export(handles: &Handles<'_>) -> Result<(), Problem> {

@@ -9,7 +9,8 @@ use crate::{Handles, Problem, Promise, at, equal, holds};
 
 pub(crate) const PROMISES: &[Promise] = &[
     ("a checkpoint comes back as it was added, with its entries in order", comes_back),
-    ("checkpoints are found by the prefix of their id within their workspace", by_prefix),
+    ("checkpoints are found by the start or the end of their id within their workspace", by_part_of_id),
+    ("checkpoints are found by a path that they changed within their workspace", by_path),
     ("checkpoints are found by time within their workspace", by_time),
     ("an unfinished checkpoint is in no list of finished ones", unfinished),
     ("entries are added, retracted and replaced", changed_entries),
@@ -62,6 +63,7 @@ fn comes_back(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the checkpoint", other.checkpoints().find("c1")?, Some(whole.clone()))?;
     equal("the checkpoint of the folder", other.checkpoints().of_folder("folder-c1")?, Some(whole))?;
     equal("the entries", other.checkpoints().entries("c1")?, entries.to_vec())?;
+    equal("the first entries", other.checkpoints().first_entries("c1", 2)?, entries[..2].to_vec())?;
     equal("the marked entries", other.checkpoints().entries_marked("c1", b"mark")?, entries[2..].to_vec())?;
     equal("an unknown checkpoint", other.checkpoints().find("c2")?, None)?;
     holds("an id is given once", add(other.checkpoints(), &checkpoint("c1", "/w", 0)).is_err())?;
@@ -70,19 +72,44 @@ fn comes_back(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("its entries", paths(other.checkpoints(), "c1")?, vec![])
 }
 
-fn by_prefix(handles: &Handles<'_>) -> Result<(), Problem> {
+fn by_part_of_id(handles: &Handles<'_>) -> Result<(), Problem> {
     let [one, other] = handles.two()?;
     for (id, workspace) in [("ab1", "/w"), ("ab2", "/other"), ("ab3", "/w"), ("b1", "/w")] {
         add(one.checkpoints(), &checkpoint(id, workspace, 0))?;
     }
     let found = |workspace: &str, prefix: &str, limit: u32| -> Result<String, Problem> {
-        Ok(ids(other.checkpoints().with_prefix(Path::new(workspace), prefix, limit)?))
+        Ok(ids(other.checkpoints().with_part(Path::new(workspace), prefix, limit)?))
     };
     equal("those with the prefix", found("/w", "ab", 9)?, "ab1 ab3".to_owned())?;
     equal("those of another workspace", found("/other", "a", 9)?, "ab2".to_owned())?;
-    equal("a whole id", found("/w", "b1", 9)?, "b1".to_owned())?;
+    equal("those with the suffix", found("/w", "b3", 9)?, "ab3".to_owned())?;
+    equal("a prefix of one and a suffix of another", found("/w", "b1", 9)?, "ab1 b1".to_owned())?;
+    equal("a whole id", found("/w", "ab3", 9)?, "ab3".to_owned())?;
     equal("as many as the limit", found("/w", "ab", 1)?, "ab1".to_owned())?;
     equal("a prefix of none", found("/w", "%", 9)?, String::new())
+}
+
+fn by_path(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    for (id, workspace, path) in [
+        ("c1", "/w", "src/a.rs"),
+        ("c2", "/w", "src"),
+        ("c3", "/w", "src-old/a.rs"),
+        ("c4", "/other", "src/a.rs"),
+        ("c5", "/w", "src/a.rs.orig"),
+    ] {
+        let entries = [entry(path, None)];
+        one.checkpoints().add(&checkpoint(id, workspace, 0), &mut entries.into_iter(), &[])?;
+    }
+    let found = |path: &str| -> Result<String, Problem> {
+        let mut found = other.checkpoints().at_or_below(Path::new("/w"), Path::new(path))?;
+        found.sort();
+        Ok(found.join(" "))
+    };
+    equal("those of a folder", found("src")?, "c1 c2 c5".to_owned())?;
+    equal("those of a file", found("src/a.rs")?, "c1".to_owned())?;
+    equal("those of a path that nothing changed", found("sr")?, String::new())?;
+    equal("those of the workspace", found("")?, "c1 c2 c3 c5".to_owned())
 }
 
 fn by_time(handles: &Handles<'_>) -> Result<(), Problem> {
@@ -114,7 +141,7 @@ fn unfinished(handles: &Handles<'_>) -> Result<(), Problem> {
     let workspace = Path::new("/w");
     equal("the unfinished ones", ids(other.checkpoints().unfinished()?), "c1 c2".to_owned())?;
     equal("the finished ones", ids(other.checkpoints().list(workspace, 9)?), String::new())?;
-    equal("those by prefix", ids(other.checkpoints().with_prefix(workspace, "c", 9)?), String::new())?;
+    equal("those by prefix", ids(other.checkpoints().with_part(workspace, "c", 9)?), String::new())?;
     equal("those by time", ids(other.checkpoints().first_since(workspace, at(0))?), String::new())?;
     // A folder completes only the change that was prepared in it.
     one.checkpoints().complete_folder("folder-c2")?;

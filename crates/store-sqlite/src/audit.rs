@@ -46,6 +46,10 @@ impl AuditLog for SqliteAudit {
         read::show(&self.database, call)
     }
 
+    fn calls_with_part(&self, part: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        read::calls_with_part(&self.database, part, limit)
+    }
+
     fn export(&self, target: &mut dyn Write) -> Result<u64, StoreError> {
         read::export(&self.database, target)
     }

@@ -156,6 +156,16 @@ impl Checkpoints for SqliteCheckpoints {
         })
     }
 
+    fn first_entries(&self, id: &str, limit: u32) -> Result<Vec<CheckpointEntry>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? ORDER BY number
+                 LIMIT ?",
+            )?;
+            statement.query_map(params![id, limit], entry)?.collect()
+        })
+    }
+
     fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -171,11 +181,27 @@ impl Checkpoints for SqliteCheckpoints {
         self.finished(condition, params![workspace.as_os_str().as_bytes(), limit])
     }
 
-    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
-        let end = format!("{prefix}{}", char::MAX);
-        // The plus keeps SQLite from searching by workspace, which would read every checkpoint of it.
-        let condition = "+workspace = ? AND id >= ? AND id < ? LIMIT ?";
-        self.finished(condition, params![workspace.as_os_str().as_bytes(), prefix, end, limit])
+    fn with_part(&self, workspace: &Path, part: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
+        let end = format!("{part}{}", char::MAX);
+        let condition = "workspace = ? AND (id >= ? AND id < ? OR substr(id, -length(?2)) = ?2)
+                         ORDER BY id LIMIT ?4";
+        self.finished(condition, params![workspace.as_os_str().as_bytes(), part, end, limit])
+    }
+
+    fn at_or_below(&self, workspace: &Path, path: &Path) -> Result<Vec<String>, StoreError> {
+        let bytes = path.as_os_str().as_bytes();
+        // `0` follows `/` in the order of bytes.
+        let (first, end) = ([bytes, b"/"].concat(), [bytes, b"0"].concat());
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id FROM checkpoints WHERE state = 2 AND workspace = ?1 AND (?2 = x'' OR EXISTS (
+                    SELECT 1 FROM checkpoint_entries
+                    WHERE checkpoint = id AND (path = ?2 OR path >= ?3 AND path < ?4)
+                ))",
+            )?;
+            let values = params![workspace.as_os_str().as_bytes(), bytes, first, end];
+            statement.query_map(values, |row| row.get(0))?.collect()
+        })
     }
 
     fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError> {

@@ -32,7 +32,13 @@ const MIGRATIONS: &[(&str, Option<Migration>)] = &[
     (include_str!("schema/0006.sql"), Some(packs::gather)),
     (include_str!("schema/0007.sql"), None),
     (include_str!("schema/0008.sql"), None),
+    (include_str!("schema/0009.sql"), None),
 ];
+
+/// SQL that brings a database of a test from format 9 to format 8.
+#[cfg(test)]
+pub(crate) const TO_FORMAT_8: &str =
+    "DROP INDEX audit_by_workspace; ALTER TABLE audit DROP COLUMN workspace;";
 
 /// Maximum number of idle connections that stay open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;

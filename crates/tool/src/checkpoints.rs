@@ -32,7 +32,7 @@ pub struct CheckpointSummary {
 /// Request to undo a checkpoint.
 #[derive(Debug, Clone, Default)]
 pub struct UndoRequest {
-    /// Id of the checkpoint, or a prefix of the id.
+    /// Id of the checkpoint, its beginning or its end.
     pub checkpoint: String,
     /// True to undo all later checkpoints as well, in one step.
     pub and_later: bool,

@@ -202,6 +202,13 @@ pub trait Hosts: Send + Sync {
     fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool>;
 }
 
+/// Knowledge of programs that commands cannot find.
+pub trait MissingPrograms: Send + Sync {
+    /// Returns the reason why commands do not find a program that this machine may have, with the
+    /// remedy. `name` is a name without slashes. Returns `None` if nothing is known about it.
+    fn advice(&self, name: &str) -> Option<String>;
+}
+
 /// Redaction of the runtime's secrets, for a tool that sends received text to another place than
 /// its response. The engine redacts the response itself.
 pub trait Redaction: Send + Sync {

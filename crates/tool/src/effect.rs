@@ -60,6 +60,19 @@ pub enum Effect {
         /// Action and its target, such as `send mail to ada@example.com`.
         what: String,
     },
+    /// Opens a page in a browser, or uses one.
+    Browse {
+        /// Origin of the page: scheme, host and port, such as `https://example.com`.
+        origin: String,
+        /// Host of the origin.
+        host: String,
+        /// Port of the origin.
+        port: u16,
+        /// Reach of the use.
+        access: PageAccess,
+        /// Action and its target, such as `submit the form Search`.
+        what: String,
+    },
     /// Sends a secret to a host.
     UseSecret {
         /// Name of the secret in the vault.
@@ -102,6 +115,11 @@ fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error>
     serializer.serialize_str(&path_text(path))
 }
 
+/// Effects that the policy decided on, for a tool that checks before it acts that they are still those of
+/// the page in front of it.
+#[derive(Debug, Clone)]
+pub struct DecidedEffects(pub Vec<Effect>);
+
 /// Command in the form that the caller gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,6 +136,26 @@ pub enum CommandLine {
         /// Text to type.
         text: String,
     },
+}
+
+/// Reach of what a browser does on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageAccess {
+    /// Opens the page, types or scrolls: what a reader does.
+    Use,
+    /// Submits, downloads, or takes cookies: what may act for the user or leave the page with data.
+    Submit,
+}
+
+impl PageAccess {
+    /// Returns the word for this access in texts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PageAccess::Use => "use",
+            PageAccess::Submit => "submit on",
+        }
+    }
 }
 
 /// Kind of access to a path, on which path rules decide.
@@ -144,7 +182,7 @@ impl Effect {
     /// happens. A connection to a loopback address of the machine itself does not leave it.
     pub fn leaves_the_machine(&self) -> bool {
         match self {
-            Effect::Connect { host, .. } => {
+            Effect::Connect { host, .. } | Effect::Browse { host, .. } => {
                 host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
             }
             Effect::Act { .. } | Effect::UseSecret { .. } => true,

@@ -21,6 +21,7 @@ mod level;
 mod nearest;
 mod notes;
 mod place;
+mod plan_context;
 mod resources;
 mod result;
 mod run_result;
@@ -35,20 +36,21 @@ pub use arguments::spell;
 pub use box_future::BoxFuture;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, NoProgress, Outputs, Progress,
-    Redaction, Services, Timer,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, MissingPrograms, NoProgress, Outputs,
+    Progress, Redaction, Services, Timer,
 };
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
 pub use described::described;
-pub use effect::{Access, CommandLine, Effect, path_text};
+pub use effect::{Access, CommandLine, DecidedEffects, Effect, PageAccess, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
-pub use id::{CallId, SessionId};
+pub use id::{CallId, SessionId, names_id, short_ids};
 pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
+pub use plan_context::PlanContext;
 pub use resources::{Owner, Resource, ResourcePool, ResourceUsage};
 pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
 pub use run_result::{ChangeTreatment, FullOutput, RunResult, SnapshotUse, ToolOutput};

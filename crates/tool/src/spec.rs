@@ -103,6 +103,9 @@ pub enum Lane {
     Read,
     /// Lane for changes of files, bounded like reads.
     Write,
+    /// Lane for calls that use the browser of their session, bounded like reads. Each gets a source
+    /// of the browser's cell.
+    Browser,
     /// Lane for commands and other heavy calls, bounded in number (5 run, 10 wait, the 16th is
     /// refused).
     Command,

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, Context, Data, Effect, Level, Place, Presentation, RawJson, RunResult, Spec, TextCap,
-    ToolError, ToolOutput, schema_of_input, schema_of_output,
+    BoxFuture, Context, Data, Effect, Level, Place, PlanContext, Presentation, RawJson, RunResult, Spec,
+    TextCap, ToolError, ToolOutput, schema_of_input, schema_of_output,
 };
 
 /// Tool: its specification, the plan of a call, and the execution of a call.
@@ -43,6 +43,25 @@ pub trait Tool: Send + Sync + 'static {
     /// # Errors
     /// `EVALIDATION` if the arguments contradict each other in a way that the schema cannot express.
     fn plan(&self, args: &Self::Args, place: &Place) -> Result<Plan, ToolError>;
+
+    /// Adds to the plan what only the present state of a thing outside of this process tells, such as
+    /// the page of a browser. Changes nothing.
+    ///
+    /// An approval is bound to the plan, so a run must fail with `ECONFLICT` if the state has changed
+    /// in a way that would change the plan.
+    fn plan_now(
+        &self,
+        _now: &PlanContext<'_>,
+        _args: &Self::Args,
+        plan: Plan,
+    ) -> impl Future<Output = Result<Plan, ToolError>> + Send {
+        std::future::ready(Ok(plan))
+    }
+
+    /// Returns true if [`plan_now`](Tool::plan_now) has something to add to plans of the arguments.
+    fn plans_now(&self, _args: &Self::Args) -> bool {
+        false
+    }
 
     /// Returns the timeout that the arguments ask for instead of the default one. The engine bounds it.
     fn timeout(&self, _args: &Self::Args) -> Option<Duration> {
@@ -153,7 +172,7 @@ impl Plan {
                 Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
             // A dry run performs no action, and it may always read the agent's own data.
-            Effect::DatabaseWrite { .. } | Effect::Act { .. } => None,
+            Effect::DatabaseWrite { .. } | Effect::Act { .. } | Effect::Browse { .. } => None,
             other => Some(other.clone()),
         };
         let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();
@@ -184,6 +203,20 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
+    /// Returns true if the plan is to be completed by [`complete`](PreparedCall::complete).
+    pub fn plans_now(&self) -> bool {
+        self.call.plans_now()
+    }
+
+    /// Completes the plan by the present state of things outside of this process.
+    ///
+    /// # Errors
+    /// Returns the tool's error if the state makes the call impossible.
+    pub async fn complete(&mut self, now: &PlanContext<'_>) -> Result<(), ToolError> {
+        self.plan = self.call.plan_now(now, self.plan.clone()).await?;
+        Ok(())
+    }
+
     /// Returns text for the human who decides about the call, in addition to its effects.
     pub fn preview(&self, context: &Context) -> Option<String> {
         self.call.preview(context)
@@ -197,6 +230,9 @@ impl PreparedCall {
 
 /// Tool together with its parsed arguments.
 trait Ready: Send + Sync {
+    fn plans_now(&self) -> bool;
+    fn plan_now<'a>(&'a self, now: &'a PlanContext<'_>, plan: Plan)
+    -> BoxFuture<'a, Result<Plan, ToolError>>;
     fn preview(&self, context: &Context) -> Option<String>;
     fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>>;
 }
@@ -208,6 +244,18 @@ struct ReadyCall<T: Tool> {
 }
 
 impl<T: Tool> Ready for ReadyCall<T> {
+    fn plans_now(&self) -> bool {
+        self.tool.plans_now(&self.args)
+    }
+
+    fn plan_now<'a>(
+        &'a self,
+        now: &'a PlanContext<'_>,
+        plan: Plan,
+    ) -> BoxFuture<'a, Result<Plan, ToolError>> {
+        Box::pin(self.tool.plan_now(now, &self.args, plan))
+    }
+
     fn preview(&self, context: &Context) -> Option<String> {
         self.tool.preview(context, &self.args)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sandbox::{CellHost, CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
-use crate::wording::failed;
+use crate::missing_programs;
 
 /// Starts a session. Returns its id, and the limits that its cell enforces.
 pub(crate) fn start(
@@ -25,7 +25,7 @@ pub(crate) fn start(
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };
     let session = sessions.start(&id, line, cell, host, command, at_most).map_err(|error| match error {
-        SessionError::Start(error) => failed(error),
+        SessionError::Start(error) => missing_programs::failed(context, error),
         error => ToolError::new(Code::Quota, error.to_string())
             .hint("close one with shell_session, then try again; the user can change `limits.sessions` of the profile")
             .because(error),

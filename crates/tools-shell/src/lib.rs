@@ -2,6 +2,7 @@
 
 mod background;
 mod keys;
+mod missing_programs;
 mod network;
 mod plain;
 mod reading;

@@ -84,7 +84,7 @@ const BEFORE_A_HOST: [&str; 23] = [
 const MAX_HOSTS: usize = 5;
 
 /// Operators of a shell line that merge standard error into standard output.
-const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
+pub(crate) const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
 
 /// Returns the hosts that an ended command could not reach, as [`missed_hosts`] does.
 pub(crate) fn missed_by(outcome: &Outcome, line: &str, cell: &CellSpec) -> Option<Vec<String>> {

@@ -17,7 +17,7 @@ use crate::wording::{
     CROSS_DEVICE_LINK, NO_COPY, ended_early, exit_code, failed, how_to_raise, json, killed,
     names_cross_device_link, no_dry_run, not_undoable, text,
 };
-use crate::{background, network, plain};
+use crate::{background, missing_programs, network, plain};
 
 /// The `shell_execute` tool.
 pub struct ShellExecute;
@@ -276,7 +276,7 @@ impl Tool for ShellExecute {
             }
             other => other,
         }
-        .map_err(failed)?;
+        .map_err(|error| missing_programs::failed(context, error))?;
         Ok(result(context, &args, &line, (&cell, &host), outcome))
     }
 }
@@ -303,6 +303,7 @@ fn result(
         context.warn(CROSS_DEVICE_LINK.to_owned());
     }
     let missed_hosts = network::missed_by(&outcome, line, cell);
+    missing_programs::warn(context, line, cell, &outcome);
     let (stdout, whole_stdout) = text(context, "stdout", outcome.stdout);
     let (stderr, whole_stderr) = text(context, "stderr", outcome.stderr);
     let output = Output {

@@ -10,8 +10,10 @@ use zeroize::Zeroizing;
 
 use crate::{Entry, Result, SecretBytes, VaultError};
 
-/// Format version of [`VaultPlaintext`].
-const VERSION: u32 = 1;
+/// Newest format version of [`VaultPlaintext`], in which entries may be logins. A vault without one
+/// is written in the first version, so that earlier programs open it.
+const VERSION: u32 = 2;
+const FIRST_VERSION: u32 = 1;
 /// Maximum number of bytes of a written entry, not counting its value and its hosts.
 const BESIDE: usize = 1024;
 /// Maximum number of bytes of one written host.
@@ -85,8 +87,9 @@ impl Contents {
             + self.entries.iter().map(beside).sum::<usize>();
         let entries = self.entries.iter().zip(&encoded);
         let entries = entries.map(|((entry, _), value)| WrittenEntry { entry: entry.clone(), value });
-        let written =
-            VaultPlaintext { version: VERSION, generation: self.generation, entries: entries.collect() };
+        let has_login = self.entries.iter().any(|(entry, _)| entry.login.is_some());
+        let version = if has_login { VERSION } else { FIRST_VERSION };
+        let written = VaultPlaintext { version, generation: self.generation, entries: entries.collect() };
         // Reserve the maximum size at once, because a growing buffer would leave a copy behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(BESIDE + room));
         serde_json::to_writer(&mut *plain, &written)?;
@@ -129,5 +132,39 @@ impl Contents {
             entries.push((entry, at));
         }
         Self { generation: self.generation + 1, entries, values }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ForgeKind, ForgeLogin};
+
+    const EARLIER: &str = r#"{"version":1,"generation":3,"entries":[{"entry":{"name":"token","hosts":["a.example"],"places":{"header":true,"query":false,"body":false},"set_at":"2026-07-01T00:00:00Z"},"value":"MDEyMzQ1Njc4OWFi"}]}"#;
+
+    fn read(text: &str) -> Result<Contents> {
+        Contents::read(text.as_bytes(), Path::new("vault"))
+    }
+
+    #[test]
+    fn a_vault_without_logins_has_the_first_version_and_one_with_a_login_the_second() {
+        let earlier = read(EARLIER).unwrap();
+        assert_eq!(String::from_utf8(earlier.write().unwrap().to_vec()).unwrap(), EARLIER);
+        let (entry, value) = earlier.get("token").unwrap();
+        let login = ForgeLogin::new(ForgeKind::Github, "me", None).unwrap();
+        let marked = earlier.changed("token", Some((Entry { login: Some(login), ..entry.clone() }, value)));
+        let written = String::from_utf8(marked.write().unwrap().to_vec()).unwrap();
+        assert!(
+            written.contains(r#""version":2"#)
+                && written.contains(r#""login":{"kind":"github","user":"me"}"#),
+            "{written}"
+        );
+        let again = read(&written).unwrap();
+        assert_eq!(again.get("token").unwrap().0.login, marked.get("token").unwrap().0.login);
+        assert!(matches!(read(&written.replace("\"me\"", "\"m:e\"")), Err(VaultError::Damaged { .. })));
+        assert!(matches!(
+            read(&written.replace("\"version\":2", "\"version\":3")),
+            Err(VaultError::Later { .. })
+        ));
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, VaultError};
+use crate::{ForgeLogin, Result, VaultError};
 
 /// Minimum number of characters of a value. A shorter value would match unrelated text, and
 /// redacting those matches would reveal the value.
@@ -83,6 +83,11 @@ impl HostRule {
     /// Returns the errors of [`HostRule::parse`].
     pub fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>> {
         texts.into_iter().map(Self::parse).collect()
+    }
+
+    /// Returns the host if the rule names a single one.
+    pub fn single_host(&self) -> Option<&str> {
+        (!self.below).then_some(self.host.as_str())
     }
 
     /// Returns true if the secret may be sent to this host. No rule matches an invalid host name.
@@ -217,6 +222,9 @@ pub struct Entry {
     /// Time of the last use, accurate to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
+    /// Login at a git forge, if the secret is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<ForgeLogin>,
 }
 
 /// Metadata to store with a value. A field that is `None` keeps its old value, or takes its default
@@ -232,6 +240,8 @@ pub struct Change {
     /// Time from which the secret is refused as expired; default: never. A new value without an
     /// expiry never expires, even if the old value had one.
     pub expires_at: Option<Timestamp>,
+    /// Login at a git forge; default: none.
+    pub login: Option<ForgeLogin>,
 }
 
 impl Change {
@@ -240,7 +250,7 @@ impl Change {
     /// # Errors
     /// [`VaultError::Name`] for an invalid name.
     pub fn named(name: &str) -> Result<Self> {
-        Ok(Self { name: Name::parse(name)?, hosts: None, places: None, expires_at: None })
+        Ok(Self { name: Name::parse(name)?, hosts: None, places: None, expires_at: None, login: None })
     }
 }
 

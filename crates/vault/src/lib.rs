@@ -31,6 +31,7 @@ mod error;
 mod file;
 mod key;
 mod keyring;
+mod login;
 mod memory;
 mod store;
 
@@ -40,5 +41,6 @@ pub use entry::{
 };
 pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};
+pub use login::{ForgeKind, ForgeLogin, InvalidUser};
 pub use memory::SecretBytes;
 pub use store::{RenewalLock, Vault};

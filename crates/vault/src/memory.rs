@@ -98,15 +98,9 @@ impl fmt::Debug for SecretBytes {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::{Mutex, MutexGuard};
+    use std::process::Command;
 
     use super::*;
-
-    /// Serializes these tests, because the kernel counts the locked memory of the whole process.
-    fn turn() -> MutexGuard<'static, ()> {
-        static TURN: Mutex<()> = Mutex::new(());
-        TURN.lock()
-    }
 
     /// Returns the locked memory of this process in KiB, as the kernel counts it.
     fn locked_kilobytes() -> u64 {
@@ -116,8 +110,19 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test runs itself again, in a process of its own")]
     fn pages_are_locked_one_by_one_and_let_go_again() {
-        let _turn = turn();
+        // The kernel counts the locked memory of a whole process, and tests beside this one lock
+        // memory too.
+        const ALONE: &str = "VAULT_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name = "memory::tests::pages_are_locked_one_by_one_and_let_go_again";
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let output = alone.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let report = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && report.contains("1 passed"), "{report}");
+            return;
+        }
         let before = locked_kilobytes();
         let first = SecretBytes::copy_of(b"one");
         let second = SecretBytes::copy_of(&[7; 5_000]);
@@ -139,7 +144,6 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_is_wiped_and_nothing_is_shown() {
-        let _turn = turn();
         let mut bytes = SecretBytes::copy_of(b"0123456789");
         bytes.truncate(4);
         assert_eq!(&bytes[..], b"0123");

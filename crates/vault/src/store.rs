@@ -159,6 +159,7 @@ impl Vault {
                 expires_at: change.expires_at,
                 set_at: now,
                 last_used_at: None,
+                login: change.login.clone().or_else(|| before.and_then(|entry| entry.login.clone())),
             };
             Ok((contents.changed(name, Some((entry, value))), before.is_some()))
         })

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use vault::{Change, HostRule, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
+use vault::{
+    Change, ForgeKind, ForgeLogin, HostRule, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError,
+};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const VALUE: &[u8] = b"sk-live-0123456789\n\xc3\xa4\"\\";
@@ -97,6 +99,19 @@ fn a_secret_is_found_by_every_program_and_goes_where_it_was_bound_to_alone() {
     ));
     assert!(other.remove("q").unwrap() && !other.remove("q").unwrap());
     assert_eq!(names(&vault), ["token", "unbound"]);
+}
+
+#[test]
+fn a_new_value_keeps_the_mark_of_a_login() {
+    let world = World::new();
+    let vault = world.vault();
+    let login = ForgeLogin::new(ForgeKind::Gitlab, "me", None).unwrap();
+    vault.set(&Change { login: Some(login.clone()), ..at("token", "h") }, VALUE, NOW).unwrap();
+    vault.set(&named("token"), b"another value", NOW).unwrap();
+    assert_eq!(world.vault().contents().unwrap().get("token").unwrap().0.login, Some(login));
+    for wrong in ["", "a b", "a:b", "\u{fc}", "a\n", &"a".repeat(101)] {
+        assert!(ForgeLogin::new(ForgeKind::Git, wrong, None).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@
 
 mod error;
 mod folders;
+mod local_paths;
 mod look;
 mod mounts;
 mod names;
@@ -26,6 +27,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use error::WatchError;
+pub use local_paths::{LocalPaths, Obstacle, ResolvedPath};
+pub use mounts::{MountPoint, mount_points};
 pub use notices::{Changes, Inotify, Notice};
 pub use rustix::fs::inotify::WatchFlags;
 pub use watch::Watch;

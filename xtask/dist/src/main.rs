@@ -15,6 +15,7 @@
 
 mod archive;
 mod artefacts;
+mod clean_root;
 #[allow(dead_code, reason = "this crate does not use every function")]
 #[path = "../../src/command.rs"]
 mod command;
@@ -61,6 +62,13 @@ struct Arguments {
     /// Installs and tries nothing
     #[arg(long)]
     no_trial: bool,
+    /// Installs the artefacts in a clean root without Rust and network, and follows the read-me there. Uses the
+    /// artefacts that the folder has already. Needs root or `sudo`, and `debootstrap`; takes minutes
+    #[arg(long, conflicts_with = "no_trial")]
+    clean_root: bool,
+    /// Runs the program of the other architecture there, too, by QEMU 10 or newer (`qemu-user`)
+    #[arg(long, requires = "clean_root")]
+    emulated: bool,
     /// Builds from a checkout with changes that are not committed
     #[arg(long)]
     allow_dirty: bool,
@@ -78,21 +86,39 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let product = Product::of_this_checkout()?;
+    let chosen = arguments.out.clone().unwrap_or_else(|| product.build_folder.join("artefacts"));
+    if !arguments.clean_root {
+        return make(&product, arguments);
+    }
+    if chosen.join("SHA256SUMS").is_file() {
+        eprintln!("uses the artefacts in {}", chosen.display());
+    } else {
+        make(&product, arguments)?;
+    }
+    print(&clean_root::try_all(&product, &chosen, arguments.emulated)?.join("\n"))
+}
+
+/// Makes the artefacts, and tries those of this machine's architecture.
+fn make(product: &Product, arguments: &Arguments) -> Result<()> {
     let programs = match &arguments.binary {
-        Some(path) => vec![Program::read(path, &product)?],
+        Some(path) => vec![Program::read(path, product)?],
         None => {
             if !arguments.allow_dirty {
                 product.check_committed()?;
             }
-            compile::all(&product, &arguments.targets)?
+            compile::all(product, &arguments.targets)?
         }
     };
-    let out = empty_folder(&product, arguments.out.as_deref())?;
+    let out = empty_folder(product, arguments.out.as_deref())?;
     let compression = if arguments.quick { flate2::Compression::fast() } else { flate2::Compression::best() };
-    let artefacts = artefacts::write_all(&product, &programs, &out, compression)?;
-    let tried = if arguments.no_trial { Vec::new() } else { trial::all(&product, &artefacts)? };
+    let artefacts = artefacts::write_all(product, &programs, &out, compression)?;
+    let tried = if arguments.no_trial { Vec::new() } else { trial::all(product, &artefacts)? };
     let summary = artefacts::summary(&artefacts, &tried);
-    let printed = writeln!(std::io::stdout(), "{summary}\nin {}", out.display());
+    print(&format!("{summary}\nin {}", out.display()))
+}
+
+fn print(summary: &str) -> Result<()> {
+    let printed = writeln!(std::io::stdout(), "{summary}");
     printed.map_err(|error| Failure::new(format!("the summary cannot be printed: {error}")))
 }
 

@@ -111,6 +111,7 @@ fn the_release_workflow_makes_its_artefacts_by_the_same_command_and_by_no_other(
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let workflow = std::fs::read_to_string(root.join(".github/workflows/release.yml")).unwrap();
     assert!(workflow.contains("run: cargo xtask dist\n"), "{workflow}");
+    assert!(workflow.contains("run: cargo xtask dist --clean-root\n"), "{workflow}");
     for other in ["cargo build", "cargo install", "npm pack", "dpkg-deb", "python -m build"] {
         assert!(!workflow.contains(other), "{other}");
     }

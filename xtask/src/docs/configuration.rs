@@ -53,6 +53,8 @@ pub(super) fn page(schema: &Value) -> Result<String> {
             4,
             "sandbox_config:\n  normal:\n",
         ),
+        ("BrowserRules", "Keys of `browser` in a profile", 6, "sandbox_config:\n  normal:\n    browser:\n"),
+        ("GitPush", "Keys of `git_push` in a profile", 6, "sandbox_config:\n  normal:\n    git_push:\n"),
         ("Limits", "Keys of `limits` in a profile", 6, "sandbox_config:\n  normal:\n    limits:\n"),
     ] {
         let definition =

@@ -18,6 +18,8 @@ enum Layer {
     Store,
     /// The parsers of a pure decision: no input or output, and no judgement.
     Syntax,
+    /// The meaning of requests to git forges: pure, and without a judgement on them.
+    Requests,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -48,6 +50,10 @@ enum Layer {
     Outward,
     /// The connections of cells.
     Egress,
+    /// The protocol of a browser.
+    DevTools,
+    /// A browser, driven through its protocol.
+    Browsing,
     /// Shared code of several tool families.
     Outgoing,
     /// Reports of calls to other systems.
@@ -61,13 +67,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Memory, Outgoing,
-    Outward, Paths, Policy, Product, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Tools,
-    Vocabulary, Xtask,
+    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism,
+    Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
+    Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 35] = [
+const LAYERS: [(&str, Layer); 38] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -96,7 +102,10 @@ const LAYERS: [(&str, Layer); 35] = [
     ("door-http", Door),
     ("door-csp", Door),
     ("fetch", Outward),
+    ("forge", Requests),
     ("egress", Egress),
+    ("cdp", DevTools),
+    ("browser", Browsing),
     ("tool-support", Outgoing),
     ("traces", Telling),
     ("handfast", Product),
@@ -127,6 +136,8 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     (
         "tokio",
         &[
+            "browser",
+            "cdp",
             "egress",
             "embed-http",
             "engine",
@@ -151,7 +162,9 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Outward | Xtask => &[],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
+        | DevTools | Xtask => &[],
+        Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
@@ -160,16 +173,16 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Memory => &[StoreApi, Search],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
-        Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Outward, Egress],
+        Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Outward, Outgoing],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Outward, Outgoing],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing,
         ],
     }
 }
@@ -370,6 +383,9 @@ mod tests {
             found[0].starts_with("rusqlite belongs to store-sqlite, database, knowledge alone"),
             "{found:?}"
         );
-        assert!(found[1].starts_with("tokio belongs to egress, embed-http, engine"), "{found:?}");
+        assert!(
+            found[1].starts_with("tokio belongs to browser, cdp, egress, embed-http, engine"),
+            "{found:?}"
+        );
     }
 }

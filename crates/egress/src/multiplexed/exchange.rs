@@ -8,6 +8,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING,
 };
+use hyper::http::request;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -15,8 +16,9 @@ use tokio::time::timeout;
 use super::passed::RedactedBody;
 use super::{Active, Activity, Connection};
 use crate::body::TIMEOUT;
-use crate::forward::{self, WHOLE};
+use crate::forward::{self, LINGERING, WHOLE};
 use crate::head::{Framing, Head, MAX_HEADERS, Target};
+use crate::judging::{Beginning, Judging};
 use crate::refusal::Refusal;
 use crate::respond::{ANSWERED, ResponseRedactor, has_body, without_those_of_the_connection};
 use crate::substitute::{self, HostSubstitution};
@@ -38,10 +40,10 @@ pub(super) async fn answer<G: Gate>(
         }
         Err(refusal) => {
             active.answered();
-            let mut answer = Response::new(RedactedBody::of_text(refusal.body()));
+            let (kind, text) = refusal.content();
+            let mut answer = Response::new(RedactedBody::of_text(text));
             *answer.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
-            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-            answer.headers_mut().insert(CONTENT_TYPE, kind);
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
             answer
         }
     }
@@ -53,7 +55,9 @@ async fn exchange<G: Gate>(
 ) -> Result<Response<RedactedBody>, Refusal> {
     let Connection { session, scope, .. } = connection.as_ref();
     let _working = scope.place.work();
-    let (mut head, body) = head(request)?;
+    let (parts, body) = request.into_parts();
+    let mut reading = Reading { beginning: None, body: Some(body), activity: connection.activity.clone() };
+    let mut head = head(parts, reading.length())?;
     let (host, port, mut path) = match forward::place(scope, &head) {
         Ok(place) => place,
         Err((at, refusal)) => {
@@ -64,11 +68,31 @@ async fn exchange<G: Gate>(
         }
     };
     session.judge(&host, port, Way::Http, &scope.place).await?;
+    let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
+    if session.gate.judges_requests(&host) {
+        without_those_of_the_connection(&mut head.headers);
+        let mut judging = Judging::of(session, (&host, port, scope.place.peer), &head, &path);
+        loop {
+            match judging.needs().await {
+                Ok(None) => break,
+                Ok(Some(wanted)) => {
+                    while !judging.has(wanted) {
+                        judging.add(reading.next().await?);
+                    }
+                }
+                Err(refusal) => {
+                    if refusal.answer.is_some() {
+                        while let Ok(Some(_)) = reading.next().await {}
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        reading.beginning = Some(judging.finish()).filter(|beginning| !beginning.bytes.is_empty());
+    }
     let swapping = HostSubstitution { session, host: &host, port, opened: true };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
-    let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
     let mut swapped = substitute::Body::of(&head.headers);
-    let mut reading = Reading { body, activity: connection.activity.clone() };
     let swaps = session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
         Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
@@ -143,8 +167,7 @@ async fn exchange<G: Gate>(
 }
 
 /// Reads the request as strictly as an HTTP/1.1 request: ambiguous constructs are refused.
-fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
-    let (parts, body) = request.into_parts();
+fn head(parts: request::Parts, length: Option<u64>) -> Result<Head, Refusal> {
     let mut headers = parts.headers;
     if headers.len() > MAX_HEADERS {
         return Err(Refusal::malformed(format!("the request has more than {MAX_HEADERS} headers")));
@@ -185,12 +208,12 @@ fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
     if !is_path {
         return Err(Refusal::malformed("the request has no path"));
     }
-    let framing = match body.size_hint().exact() {
+    let framing = match length {
         Some(length) => Framing::Length(length),
         None => Framing::Chunked,
     };
     let target = Target::Path(path.to_owned());
-    Ok((Head { method: parts.method, version: Version::HTTP_11, target, headers, framing }, body))
+    Ok(Head { method: parts.method, version: Version::HTTP_11, target, headers, framing })
 }
 
 /// Joins cookies into one header, as HTTP/1.1 requires (RFC 9113, section 8.2.3).
@@ -206,15 +229,39 @@ fn joined_cookies(headers: &mut HeaderMap) -> Result<(), Refusal> {
 
 /// The body of a request as it arrives.
 struct Reading {
-    body: Incoming,
+    /// Bytes that were read before, to judge the request.
+    beginning: Option<Beginning>,
+    /// The rest, until this is dropped.
+    body: Option<Incoming>,
     activity: Arc<Activity>,
 }
 
+impl Drop for Reading {
+    /// Reads on for a moment. If the body were dropped while the client sends it, the stream would be
+    /// reset, and the client might lose the response.
+    fn drop(&mut self) {
+        let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // A client that goes on sending loses the response.
+            runtime.spawn(timeout(LINGERING, async move { while let Some(Ok(_)) = body.frame().await {} }));
+        }
+    }
+}
+
 impl Reading {
+    /// Returns the length of the body, if the request states it.
+    fn length(&self) -> Option<u64> {
+        self.body.as_ref().and_then(|body| body.size_hint().exact())
+    }
+
     /// Returns the next part of the body; `None` at its end. Trailers are dropped.
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        if let Some(beginning) = self.beginning.take() {
+            return Ok(Some(beginning.bytes));
+        }
         loop {
-            match timeout(TIMEOUT, self.body.frame()).await {
+            let Some(body) = &mut self.body else { return Ok(None) };
+            match timeout(TIMEOUT, body.frame()).await {
                 Err(_) => return Err(Refusal::late("the body of the request did not arrive in time")),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => {

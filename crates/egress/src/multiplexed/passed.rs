@@ -55,8 +55,8 @@ impl Drop for UploadBody {
 }
 
 impl RedactedBody {
-    pub(super) fn of_text(words: String) -> Self {
-        Self { state: State::Text(words.into()), active: None, uploading: None }
+    pub(super) fn of_text(words: Bytes) -> Self {
+        Self { state: State::Text(words), active: None, uploading: None }
     }
 
     pub(super) fn uploading(task: AbortHandle) -> Self {

@@ -1,6 +1,7 @@
 //! Tests of opened HTTP/2 connections: the rules of HTTP/1.1, for concurrent requests.
 
 mod hostile;
+mod judged;
 
 use std::convert::Infallible;
 use std::io::{Read, Write};

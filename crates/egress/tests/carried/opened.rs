@@ -1,6 +1,8 @@
 //! Tests of connections that are opened because a secret is bound to their host: swapped
 //! placeholders, redacted responses, and refusals.
 
+pub(crate) mod judged;
+
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -8,8 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use base64::Engine as _;
 use egress::{
-    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Peer, Position, Secret, ServedNetwork, Trust,
-    Verdict,
+    Authority, BegunRequest, Carrier, Cover, Gate, GateEvent, Listeners, Peer, Position, RequestVerdict,
+    Secret, ServedNetwork, Trust, Verdict,
 };
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
@@ -33,7 +35,11 @@ pub(crate) type ByTls<C> = StreamOwned<C, TcpStream>;
 pub(crate) struct Opening {
     authority: Authority,
     met: Mutex<Vec<GateEvent>>,
+    /// Judge of requests, if they are judged.
+    pub(crate) judge: Mutex<Option<Judge>>,
 }
+
+pub(crate) type Judge = Box<dyn Fn(&BegunRequest) -> RequestVerdict + Send>;
 
 pub(crate) struct Here;
 
@@ -78,6 +84,20 @@ impl Gate for Opening {
         Err("the request contains a placeholder of a secret that does not belong to this session".to_owned())
     }
 
+    fn judges_requests(&self, _host: &Host) -> bool {
+        self.judge.lock().is_some()
+    }
+
+    async fn judge_request(
+        &self,
+        _host: &Host,
+        _port: u16,
+        _peer: Peer,
+        request: BegunRequest,
+    ) -> RequestVerdict {
+        self.judge.lock().as_ref().map_or(RequestVerdict::Passed, |judge| judge(&request))
+    }
+
     fn swaps_bodies(&self, _host: &Host) -> bool {
         true
     }
@@ -106,7 +126,7 @@ impl Cover for Covering {
 }
 
 pub(crate) struct World {
-    gate: Arc<Opening>,
+    pub(crate) gate: Arc<Opening>,
     pub(crate) proxy: std::net::SocketAddr,
     pub(crate) port: u16,
     pub(crate) client: Arc<ClientConfig>,
@@ -143,7 +163,8 @@ impl World {
             );
         let port = start(Arc::new(config.unwrap()));
         let trust = Trust::of(CertificateDer::from(issuer.der().to_vec()));
-        let gate = Arc::new(Opening { authority: Authority::make(&trust).unwrap(), met: Mutex::default() });
+        let authority = Authority::make(&trust).unwrap();
+        let gate = Arc::new(Opening { authority, met: Mutex::default(), judge: Mutex::default() });
         let mut roots = RootCertStore::empty();
         for trusted in CertificateDer::pem_slice_iter(gate.authority.bundle().as_bytes()) {
             roots.add(trusted.unwrap()).unwrap();

@@ -18,7 +18,7 @@ use tool::Clock;
 use super::audit::fill;
 use super::leases::{after, made_by};
 use super::question::{Approval, Offer, PatternKind, Scope};
-use super::signals::AnswerSignals;
+use super::signals::{AnswerSignals, QuestionListener};
 use crate::{Engine, KeptError};
 
 /// Longest duration of a lease: a quarter of a year, after which nobody remembers it.
@@ -190,7 +190,7 @@ impl Approvals {
         Ok(rows.into_iter().filter_map(|row| asked(row, &waited_for)).collect())
     }
 
-    /// Finds the question by its id or by a unique prefix of its id.
+    /// Finds the question by its id, or by the beginning or the end of its id.
     ///
     /// # Errors
     /// Fails if no question matches, if several match, or if the state cannot be read.
@@ -199,10 +199,8 @@ impl Approvals {
         if let Some(row) = self.store.approvals().find(typed, self.clock.now())? {
             return asked(row, &self.store.waited_for()).ok_or_else(unknown);
         }
-        let mut fits = self
-            .list(false)?
-            .into_iter()
-            .filter(|asked| !typed.is_empty() && asked.question.id.starts_with(typed));
+        let mut fits =
+            self.list(false)?.into_iter().filter(|asked| tool::names_id(typed, &asked.question.id));
         match (fits.next(), fits.next()) {
             (Some(only), None) => Ok(only),
             (Some(_), Some(_)) => {
@@ -241,10 +239,9 @@ impl Approvals {
     /// Revokes a lease. Returns it, or `None` if no lease in force has this id.
     ///
     /// # Errors
-    /// Fails if the state cannot be written, or if several ids begin with `typed`.
+    /// Fails if the state cannot be written, or if `typed` names several leases.
     pub fn revoke(&self, typed: &str, by: &str) -> Result<Option<Lease>, ApprovalError> {
-        let fits = |lease: &Lease| !typed.is_empty() && lease.id.starts_with(typed);
-        let mut fits = self.leases(true)?.into_iter().filter(fits);
+        let mut fits = self.leases(true)?.into_iter().filter(|lease| tool::names_id(typed, &lease.id));
         let (first, second) = (fits.next(), fits.next());
         if second.is_some() {
             return Err(ApprovalError::Scope(format!("`{typed}` fits several leases; type more of the id")));
@@ -269,7 +266,7 @@ impl Approvals {
             AnswerOutcome::First(row) => {
                 self.signals.send(id);
                 let mut noted = self.audit_row("approval_answer");
-                fill(&mut noted, id, &row.call, Some(answer));
+                fill(&mut noted, (id, &row.call, &row.workspace), Some(answer));
                 noted.session = Some(row.session.clone());
                 self.store.audit().append(noted, Durability::Committed).wait()?;
                 asked(row, &waited_for).ok_or_else(unknown)
@@ -287,6 +284,11 @@ impl Approvals {
 }
 
 impl Engine {
+    /// Adds a listener to the questions that calls of this runtime ask from now on.
+    pub fn listen_to_questions(&self, listener: QuestionListener) {
+        self.answers.listen(listener);
+    }
+
     /// Returns the approvals of this runtime's state.
     pub fn approvals(&self) -> Approvals {
         Approvals::new(self.store.clone(), self.clock.clone()).with_signals(self.answers.clone())
@@ -312,9 +314,10 @@ impl Engine {
                 ));
             }
             let covers = "this call only".to_owned();
-            return Ok(Offer { scope: Scope::Once, pattern: None, covers, seconds: lasts.as_secs() });
+            let seconds = lasts.as_secs();
+            return Ok(Offer { scope: Scope::Once, pattern: None, covers, seconds, past: None });
         }
-        if question.once_only {
+        if question.once_only && !question.patterns_in_the_cell {
             return Err(ApprovalError::OnceOnly { reason: question.reason.clone() });
         }
         match (&grant.pattern, question.pattern_kind) {
@@ -329,9 +332,12 @@ impl Engine {
                 Err(ApprovalError::Scope("this call does not take a pattern; leave --pattern out".to_owned()))
             }
             (Some(pattern), Some(kind)) => {
+                // A command's pattern covers further words with and without a `*`.
+                let bare = pattern.strip_suffix(" *").filter(|_| kind == PatternKind::Command);
+                let pattern = bare.unwrap_or(pattern);
                 let parsed = match kind {
-                    PatternKind::Command => LeasePattern::Command(pattern.clone()),
-                    PatternKind::Write => LeasePattern::Write(pattern.clone()),
+                    PatternKind::Command => LeasePattern::Command(pattern.to_owned()),
+                    PatternKind::Write => LeasePattern::Write(pattern.to_owned()),
                     PatternKind::Read => LeasePattern::Read(PathBuf::from(pattern)),
                 };
                 let refused =
@@ -339,6 +345,13 @@ impl Engine {
                 let latest = self.successor();
                 let policy = &latest.as_deref().unwrap_or(self).policy;
                 policy.may_lease(&parsed).map_err(refused)?;
+                let in_the_cell = policy.counts_in_the_cell_alone(&parsed);
+                if in_the_cell && grant.scope == Scope::Always {
+                    return Err(refused("it runs code of the project; use --scope project".to_owned()));
+                }
+                if question.once_only && !in_the_cell {
+                    return Err(ApprovalError::OnceOnly { reason: question.reason.clone() });
+                }
                 let pattern = match parsed {
                     LeasePattern::Read(folder) => {
                         let real = folder.canonicalize().ok().filter(|real| real.is_dir());
@@ -346,7 +359,7 @@ impl Engine {
                         policy.may_lease(&LeasePattern::Read(real.clone())).map_err(refused)?;
                         tool::path_text(&real)
                     }
-                    _ => pattern.clone(),
+                    _ => pattern.to_owned(),
                 };
                 self.pattern_offer(grant.scope, kind, &pattern, lasts)
                     .ok_or_else(|| ApprovalError::Scope("the pattern contains a secret".to_owned()))
@@ -415,7 +428,8 @@ fn not_offered(question: &Approval, scope: Scope) -> String {
         if offered.is_empty() { "only once".to_owned() } else { format!("once, {}", offered.join(", ")) };
     let how = match scope {
         Scope::Always => {
-            "; `always` needs a --pattern that is not an interpreter, a shell, git or a package manager"
+            "; `always` needs a --pattern that is not an interpreter, a shell, git or a package manager, \
+             which can be allowed with --scope project"
         }
         _ => "",
     };

@@ -68,8 +68,10 @@ impl Binding {
                 Effect::Run { command, directory } => {
                     let what = "the environment of commands".to_owned();
                     let environment: Vec<_> = cell.environment.iter().collect();
-                    let was =
-                        digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.toolchains));
+                    let was = digest(&format!(
+                        "{environment:?} {:?} {:?} {:?}",
+                        cell.search_path, cell.toolchains, cell.links
+                    ));
                     run.push(BoundItem { what, was });
                     let Runs { files, folders, unnamed: why } = policy.runs(command, directory);
                     let named_by_packages: Vec<PathBuf> =

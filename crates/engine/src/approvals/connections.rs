@@ -1,4 +1,5 @@
-//! Questions about the connections that a command makes to hosts on no list.
+//! Questions about the connections that a command makes to hosts on no list, and about its actions
+//! at hosts where it uses a login.
 
 use std::sync::Arc;
 
@@ -57,6 +58,12 @@ impl ConnectionAsker {
     /// Returns the message for a program whose connection was refused, because nobody has answered.
     pub(crate) fn needs_approval(&self, connection: &HostConnection, id: &str) -> String {
         let approve = self.program.command("approvals approve");
+        if let Some(action) = &connection.action {
+            return format!(
+                "this needs an approval, which nobody has given: {action}; after the user runs `{approve} {id}`, \
+                 run the same command again"
+            );
+        }
         format!(
             "{} is not listed in `allowed_hosts`, and nobody has allowed it; after the user runs \
              `{approve} {id}`, run the same command again",
@@ -98,6 +105,9 @@ impl ConnectionAsker {
 
     /// Uses a lease that covers the connection. Returns true if there is one.
     pub(crate) async fn is_leased(&self, connection: &HostConnection) -> Result<bool, ToolError> {
+        if connection.action.is_some() {
+            return Ok(false);
+        }
         let now = self.clock.now();
         let leases = leases::in_force(&self.store, &self.session, &self.place.workspace, now).await?;
         let covers = |lease: &&store_api::Lease| {
@@ -159,23 +169,40 @@ impl ConnectionAsker {
     }
 
     fn question(&self, id: String, all: &[HostConnection], every_host: bool) -> ReadyQuestion {
-        let listed = all.iter().take(MAX_LISTED).map(|connection| self.covered(connection.to_string()));
-        let mut effects: Vec<String> = listed.collect();
-        if all.len() > MAX_LISTED {
-            effects.push(format!("connect to {} more hosts", all.len() - MAX_LISTED));
-        }
+        let (actions, unlisted): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.action.is_some());
+        let shown = |connection: &&HostConnection| self.covered(connection.to_string());
+        // An action is never hidden behind a number.
+        let mut effects: Vec<String> = actions.iter().map(shown).collect();
         if every_host {
-            effects.insert(0, "connect to every host that no list denies, until the command ends".to_owned());
+            effects.push("connect to every host that no list denies, until the command ends".to_owned());
+        }
+        effects.extend(unlisted.iter().take(MAX_LISTED).map(shown));
+        if unlisted.len() > MAX_LISTED {
+            effects.push(format!("connect to {} more hosts", unlisted.len() - MAX_LISTED));
         }
         let command = self.command.as_ref().map(|part| self.covered(reach::line(part, &self.place)));
-        let what = match all {
-            [one] => format!("{}, which `allowed_hosts` does not list", one.place()),
-            _ => format!("{} hosts that `allowed_hosts` does not list", all.len()),
-        };
-        let reason = format!("the running command connects to {}", self.covered(what));
-        // An answer about every host is for this call alone.
-        let connections: Vec<HostConnection> = if every_host { Vec::new() } else { all.to_vec() };
-        let offers = if every_host { Vec::new() } else { self.offers(&effects.join("; ")) };
+        let mut reasons = Vec::new();
+        match actions.as_slice() {
+            [] => {}
+            [one] => reasons.push(format!("changes something at {}", one.place())),
+            actions => reasons.push(format!("changes {} things at other hosts", actions.len())),
+        }
+        match unlisted.as_slice() {
+            [] => {}
+            [one] => {
+                reasons.push(format!("connects to {}, which `allowed_hosts` does not list", one.place()));
+            }
+            hosts => {
+                reasons.push(format!("connects to {} hosts that `allowed_hosts` does not list", hosts.len()));
+            }
+        }
+        let reason = format!("the running command {}", self.covered(reasons.join(", and ")));
+        let rule = if actions.is_empty() { "unlisted_hosts: ask" } else { "requests that write ask" };
+        // An answer about every host or an action is for this call alone.
+        let connections: Vec<HostConnection> =
+            all.iter().filter(|one| !every_host || one.action.is_some()).cloned().collect();
+        let is_for_once = every_host || !actions.is_empty();
+        let offers = if is_for_once { Vec::new() } else { self.offers(&effects.join("; ")) };
         let plan = digest(&(&self.request, &connections, every_host));
         let approval = Approval {
             id,
@@ -186,8 +213,9 @@ impl ConnectionAsker {
             preview: command,
             preview_more_lines: 0,
             reason,
-            rule: "unlisted_hosts: ask".to_owned(),
+            rule: rule.to_owned(),
             once_only: offers.is_empty(),
+            patterns_in_the_cell: false,
             terminal_only: false,
             offers,
             pattern_kind: None,
@@ -211,6 +239,7 @@ impl ConnectionAsker {
             pattern: None,
             covers: format!("the same connections of the same programs, {where_to}: {effects}"),
             seconds: scope.lasts().as_secs(),
+            past: None,
         };
         let session = (self.door != Door::CommandLine).then(|| offer(Scope::Session, "in this session"));
         session.into_iter().chain([offer(Scope::Project, "in this workspace")]).collect()

@@ -264,6 +264,13 @@ impl ApprovalFlow<'_> {
         let row = stored(self.store, move |store| store.approvals().ask(&row)).await?;
         if row.id == approval.id {
             self.note("approval_ask", &row.id, None).await?;
+            let AskingCall { door, session, id, .. } = self.caller;
+            let workspace = tool::path_text(self.workspace);
+            self.signals.tell(|| {
+                approval.for_listeners(serde_json::json!({
+                    "call": id.0, "session": session.0, "door": door.as_str(), "workspace": workspace,
+                }))
+            });
         }
         approval.id = row.id;
         Ok(())
@@ -442,7 +449,7 @@ impl ApprovalFlow<'_> {
         let note = crate::new_call_id(self.clock);
         let mut row = AuditRow::new(Kind::Call, self.clock.now(), &note.0, door.as_str(), dialect, what);
         row.session = Some(session.0.clone());
-        fill(&mut row, id, &call.0, answer);
+        fill(&mut row, (id, &call.0, self.workspace), answer);
         self.store.audit().append(row, Durability::Committed).await.map_err(|error| {
             let message = format!("the audit cannot be written, so nothing was done: {error}");
             ToolError::new(Code::Runtime, message).because(error)

@@ -1,10 +1,11 @@
-//! A connection of a command to a host on no list, as questions and leases name it.
+//! A connection of a command to a host on no list, or an action at a host where the command uses a
+//! login, as questions and leases name it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A connection that a human can allow.
+/// A connection or an action that a human can allow.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostConnection {
     /// Host name or address, in normal form.
@@ -13,6 +14,10 @@ pub struct HostConnection {
     pub port: u16,
     /// Path of the program that connects, in its cell.
     pub program: String,
+    /// Action at the host, if the question is about that and not about the connection: no yes for a
+    /// connection covers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
 }
 
 impl HostConnection {
@@ -29,7 +34,10 @@ pub(crate) fn place(host: &str, port: u16) -> String {
 
 impl fmt::Display for HostConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "connect to {}, from {}", self.place(), self.program)
+        match &self.action {
+            Some(action) => write!(formatter, "at {}: {action}, from {}", self.place(), self.program),
+            None => write!(formatter, "connect to {}, from {}", self.place(), self.program),
+        }
     }
 }
 

@@ -36,12 +36,17 @@ impl Engine {
         let mut reason = decision.reason.clone();
         if let Some(why) = &binding.unnamed {
             reason.push_str(&format!(
-                ". The programs that run cannot be determined in advance ({why}), so an approval \
-                 covers only this call, and files may change before it runs"
+                ". The programs that run cannot be determined in advance ({why}), so an approval of \
+                 exactly this call covers no later one, and files may change before it runs"
             ));
         }
-        let (pattern_kind, offers) =
-            if once_only { (None, Vec::new()) } else { self.offers(call, &effects.join("; ")) };
+        let (pattern_kind, offers) = if terminal_only {
+            (None, Vec::new())
+        } else {
+            self.offers(call, &effects.join("; "), once_only)
+        };
+        let patterns_in_the_cell = once_only && !offers.is_empty();
+        let pattern_kind = pattern_kind.filter(|_| !once_only || patterns_in_the_cell);
         let suggestion = self.suggestion(call, &offers);
         let bound = |bound: &BoundItem| BoundItem { what: self.covered(bound.what.clone()), ..bound.clone() };
         let preview_more_lines = preview.as_ref().map_or(0, |preview| preview.more_lines);
@@ -56,6 +61,7 @@ impl Engine {
             reason: self.covered(reason),
             rule: self.covered(decision.rule.to_string()),
             once_only,
+            patterns_in_the_cell,
             terminal_only,
             offers,
             pattern_kind,
@@ -76,8 +82,8 @@ impl Engine {
     }
 
     /// Returns the offers that reach beyond this call. A run of the command line has no session
-    /// that outlives the call.
-    fn offers(&self, call: &Call, effects: &str) -> (Option<PatternKind>, Vec<Offer>) {
+    /// that outlives the call. With `once_only`, exactly this call is not offered again.
+    fn offers(&self, call: &Call, effects: &str, once_only: bool) -> (Option<PatternKind>, Vec<Offer>) {
         let policy = call.rules(self);
         let request = call.policy_request(&call.tool);
         let kind = pattern_kind(call);
@@ -90,9 +96,10 @@ impl Engine {
                 call.tool
             ),
             seconds: scope.lasts().as_secs(),
+            past: None,
         };
         let mut offers = Vec::new();
-        if call.door != crate::Door::CommandLine {
+        if !once_only && call.door != crate::Door::CommandLine {
             offers.push(exact(Scope::Session, "in this session"));
         }
         let pattern = policy.lease_for(&request).and_then(|pattern| match pattern {
@@ -103,7 +110,13 @@ impl Engine {
             }
             other => Some(other),
         });
-        match pattern {
+        let in_the_cell = |pattern: &LeasePattern| policy.counts_in_the_cell_alone(pattern);
+        match pattern.filter(|pattern| !once_only || in_the_cell(pattern)) {
+            Some(LeasePattern::Command(words)) if in_the_cell(&LeasePattern::Command(words.clone())) => {
+                let lasts = Scope::Project.lasts();
+                offers.extend(self.pattern_offer(Scope::Project, PatternKind::Command, &words, lasts));
+            }
+
             Some(LeasePattern::Read(folder)) => offers.extend(self.pattern_offer(
                 Scope::Project,
                 PatternKind::Read,
@@ -119,6 +132,7 @@ impl Engine {
                     Scope::Always.lasts(),
                 ));
             }
+            None if once_only => {}
             Some(LeasePattern::Write(_)) | None => offers.push(exact(Scope::Project, "in this workspace")),
         }
         (kind, offers)
@@ -135,7 +149,12 @@ impl Engine {
         if self.redactor.text(pattern).is_some() {
             return None;
         }
+        let leased = LeasePattern::Command(pattern.to_owned());
         let what = match kind {
+            PatternKind::Command if self.policy.counts_in_the_cell_alone(&leased) => format!(
+                "every command that begins with `{pattern}`, with any further arguments, as long as all \
+                 that it changes can be undone"
+            ),
             PatternKind::Command => {
                 format!("every command that begins with `{pattern}`, with any further arguments")
             }
@@ -153,6 +172,7 @@ impl Engine {
             pattern: Some(pattern.to_owned()),
             covers: format!("{what}, {whom}"),
             seconds: lasts.as_secs(),
+            past: if kind == PatternKind::Command { self.past_of(&leased) } else { None },
         })
     }
 

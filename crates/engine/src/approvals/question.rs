@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tool::{BoxFuture, CallId, Level};
 
 use super::host_connection::HostConnection;
@@ -35,6 +36,10 @@ pub struct Approval {
     /// True if an approval can be for this one call only: every [`Approval::terminal_only`]
     /// question, and every call that runs code that cannot be named in advance.
     pub once_only: bool,
+    /// True if a pattern is possible although `once_only` is set. The pattern counts for calls whose every
+    /// change can be undone, whatever code they run.
+    #[serde(default)]
+    pub patterns_in_the_cell: bool,
     /// True if only a person on a terminal may approve: the call is critical, looks dangerous, or
     /// writes what a later program would run.
     #[serde(default)]
@@ -69,6 +74,26 @@ pub struct Approval {
 const HEADLINE: (usize, usize) = (120, 40);
 
 impl Approval {
+    /// Returns the question as JSON for listeners: what is asked, by which call, and what an answer covers.
+    pub(super) fn for_listeners(&self, call: Value) -> Value {
+        let mut told = json!({
+            "id": self.id,
+            "tool": self.tool,
+            "level": self.level.to_string(),
+            "headline": self.headline(),
+            "effects": self.effects,
+            "reason": self.reason,
+            "rule": self.rule,
+            "preview": self.preview,
+            "offers": self.offers,
+            "show": self.program.command(&format!("approvals show {}", self.id)),
+        });
+        if let (Value::Object(told), Value::Object(call)) = (&mut told, call) {
+            told.extend(call);
+        }
+        told
+    }
+
     /// Returns the effect that tells most about the call, in one line: a command, otherwise the
     /// first effect that does more than read.
     pub fn headline(&self) -> String {
@@ -191,6 +216,19 @@ pub struct Offer {
     pub covers: String,
     /// Duration in seconds.
     pub seconds: u64,
+    /// Number of earlier calls that the offer would have covered, for people, if it has a pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<String>,
+}
+
+impl Offer {
+    /// Returns what the offer covers, and what it would have covered.
+    pub fn description(&self) -> String {
+        match &self.past {
+            Some(past) => format!("{}; {past}", self.covers),
+            None => self.covers.clone(),
+        }
+    }
 }
 
 /// Answer of the human.

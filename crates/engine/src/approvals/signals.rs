@@ -1,6 +1,9 @@
-//! Signals between the doors of one process: a question was answered.
+//! Signals within one process: a question was asked or answered.
 
 use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
@@ -8,14 +11,20 @@ use tokio::sync::broadcast::{Receiver, Sender};
 /// Maximum number of signals that wait for one receiver. A receiver that missed some looks again.
 const CAPACITY: usize = 64;
 
-/// Signals that questions were answered in this process. Answers of other processes are found by
-/// polling.
-#[derive(Debug, Clone)]
-pub(crate) struct AnswerSignals(Sender<Arc<str>>);
+/// Function that is told of a new question as JSON. It must not block.
+pub type QuestionListener = Box<dyn Fn(&Value) + Send + Sync>;
+
+/// Signals that questions were asked or answered in this process. Answers of other processes are found
+/// by polling.
+#[derive(Clone)]
+pub(crate) struct AnswerSignals {
+    answered: Sender<Arc<str>>,
+    listeners: Arc<Mutex<Vec<QuestionListener>>>,
+}
 
 impl Default for AnswerSignals {
     fn default() -> Self {
-        Self(Sender::new(CAPACITY))
+        Self { answered: Sender::new(CAPACITY), listeners: Arc::default() }
     }
 }
 
@@ -23,12 +32,27 @@ impl AnswerSignals {
     /// Wakes the calls that wait for the answer to this question.
     pub(super) fn send(&self, id: &str) {
         // Without a receiver, no call of this process waits.
-        let _ = self.0.send(id.into());
+        let _ = self.answered.send(id.into());
     }
 
     /// Starts to receive the signals that are sent from now on.
     pub(super) fn receive(&self) -> AnswerReceiver {
-        AnswerReceiver(self.0.subscribe())
+        AnswerReceiver(self.answered.subscribe())
+    }
+
+    /// Adds a listener to the questions that are asked from now on.
+    pub(super) fn listen(&self, listener: QuestionListener) {
+        self.listeners.lock().push(listener);
+    }
+
+    /// Tells the listeners of a new question. `question` builds the question's JSON if there is a
+    /// listener.
+    pub(super) fn tell(&self, question: impl FnOnce() -> Value) {
+        let listeners = self.listeners.lock();
+        if !listeners.is_empty() {
+            let question = question();
+            listeners.iter().for_each(|listener| listener(&question));
+        }
     }
 }
 

@@ -71,6 +71,7 @@ impl Engine {
             effects,
             rule: "auto_run".to_owned(),
             once_only: true,
+            patterns_in_the_cell: false,
             terminal_only: true,
             offers: Vec::new(),
             pattern_kind: None,

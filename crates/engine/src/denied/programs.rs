@@ -13,12 +13,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use policy::Policy;
+use watch::LocalPaths;
+
+use crate::toolchains::SearchFolder;
 
 /// The denied programs of one runtime.
 pub(crate) struct DeniedPrograms {
     policy: Arc<Policy>,
     /// Folders that contain programs.
     folders: Vec<PathBuf>,
+    /// Paths that may be touched.
+    paths: LocalPaths,
     known: Mutex<Option<(Vec<Stamp>, Arc<FoundPrograms>)>>,
 }
 
@@ -75,12 +80,12 @@ const SHARED: [&str; 8] = ["git", "kmod", "mise", "rustup", "rustup-init", "syst
 const STARTERS: [&str; 4] = ["mise", "rustup", "rustup-init", "volta-shim"];
 
 impl DeniedPrograms {
-    pub(crate) fn new(policy: Arc<Policy>, search_path: &[PathBuf]) -> Self {
-        let mut folders: Vec<PathBuf> = search_path.to_vec();
+    pub(crate) fn new(policy: Arc<Policy>, search_path: &[SearchFolder], paths: LocalPaths) -> Self {
+        let mut folders: Vec<PathBuf> = search_path.iter().map(|folder| folder.path.clone()).collect();
         folders.extend(FOLDERS.iter().flat_map(|pattern| expand(pattern)));
         let folders: BTreeSet<PathBuf> =
             folders.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-        Self { policy, folders: folders.into_iter().collect(), known: Mutex::default() }
+        Self { policy, folders: folders.into_iter().collect(), paths, known: Mutex::default() }
     }
 
     /// Returns the current files. If programs were added or removed, blocks while folders are
@@ -96,7 +101,7 @@ impl DeniedPrograms {
         if let Some((_, found)) = known.as_ref().filter(|(was, _)| *was == stamps) {
             return found.clone();
         }
-        let found = Arc::new(look(&self.policy, &self.folders));
+        let found = Arc::new(look(&self.policy, &self.folders, &self.paths));
         *known = Some((stamps, found.clone()));
         found
     }
@@ -114,11 +119,12 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path().join(below)).filter(|path| path.is_dir()).collect()
 }
 
-fn look(policy: &Policy, folders: &[PathBuf]) -> FoundPrograms {
+fn look(policy: &Policy, folders: &[PathBuf], paths: &LocalPaths) -> FoundPrograms {
     let mut programs: BTreeMap<(u64, u64), Program> = BTreeMap::new();
     let mut add = |path: &Path| {
-        let Ok(found) = fs::metadata(path) else { return };
-        let (Some(name), Ok(real)) = (path.file_name(), fs::canonicalize(path)) else { return };
+        let (Some(name), Ok(resolved)) = (path.file_name(), paths.resolve(path)) else { return };
+        let real = resolved.real;
+        let Ok(found) = fs::metadata(&real) else { return };
         if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
             return;
         }
@@ -254,7 +260,7 @@ mod tests {
     fn covered(denied: &[&str], real: &Path) -> (Vec<String>, Vec<String>) {
         let lists = serde_json::json!({ "deny_exec_command": denied });
         let policy = testkit::policy_of(Path::new("/nowhere"), None, &lists).unwrap();
-        let found = look(&policy, &[real.to_owned()]);
+        let found = look(&policy, &[real.to_owned()], &LocalPaths::default());
         let name = |path: &PathBuf| Some(path.strip_prefix(real).ok()?.display().to_string());
         (found.files.iter().filter_map(name).collect(), found.told)
     }
@@ -301,7 +307,11 @@ mod tests {
         let (_folder, real) = programs(&[("other", &[])]);
         let lists = serde_json::json!({"deny_exec_command": ["late"]});
         let policy = Arc::new(testkit::policy_of(Path::new("/nowhere"), None, &lists).unwrap());
-        let denied = DeniedPrograms::new(policy, std::slice::from_ref(&real));
+        let denied = DeniedPrograms::new(
+            policy,
+            &[SearchFolder { path: real.clone(), way: None }],
+            LocalPaths::default(),
+        );
         let at = |found: &FoundPrograms| found.files.iter().any(|file| *file == real.join("late"));
         assert!(!at(&denied.found()));
         fs::rename(real.join("other"), real.join("late")).unwrap();

@@ -153,7 +153,7 @@ impl Engine {
         arguments: serde_json::Value,
         work: impl FnOnce(&Author) -> Result<T, KeptError>,
     ) -> Result<T, KeptError> {
-        let deed = UserAction::new(self.clock.as_ref(), what, &arguments);
+        let deed = UserAction::new(self.clock.as_ref(), what, &arguments, Some(&self.place.workspace));
         self.store.audit().append(deed.intent(), Durability::Committed).await?;
         let author = Author {
             id: deed.id.0.clone(),

@@ -4,9 +4,13 @@
 //! and histories, which no cell shows. Within the parts the policy's deny lists apply as in the
 //! workspace. In addition, cells hide the names under which toolchains and their users keep keys,
 //! with their backups. Histories of git and the files of denied programs are hidden too.
+//!
+//! A toolchain to which the user's search path leads is not shown where calls can write it, a link
+//! on the way to it, or something in it.
 
 mod look;
 mod names;
+mod of_path;
 mod rules;
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +24,11 @@ use policy::Policy;
 use tool::{Clock, Code, EffectState, ToolError};
 use watch::WatchError;
 
+pub use names::is_key_name;
+pub use of_path::SearchFolder;
+
 use look::WalkResult;
+use of_path::CellRules;
 use rules::KeyFiles;
 
 /// Toolchain of this machine.
@@ -38,6 +46,19 @@ pub struct Toolchain {
     /// True if the environment names the folder. A named folder in a root is a part of that project
     /// and no toolchain.
     pub named: bool,
+    /// Way by which the user's search path leads to the folder, if it leads there.
+    pub of_path: Option<Way>,
+}
+
+/// Way by which a search path leads to a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The folder without links.
+    pub real: PathBuf,
+    /// Places of the links that were followed.
+    pub links: Vec<PathBuf>,
+    /// True if the user's configuration lists the folder, so that its size does not matter.
+    pub listed: bool,
 }
 
 /// Files of toolchains that a cell shows.
@@ -47,6 +68,8 @@ pub(crate) struct ShownToolchains {
     pub(crate) parts: Vec<PathBuf>,
     /// Hidden paths in the parts, or in toolchains among the system's folders.
     pub(crate) hidden: Vec<PathBuf>,
+    /// Folders of the search path that are not shown, because calls can write there.
+    pub(crate) left_out: Vec<PathBuf>,
 }
 
 /// Toolchains of one runtime.
@@ -57,6 +80,8 @@ pub(crate) struct Toolchains {
     /// File that stores the last walk for other processes.
     file: Option<PathBuf>,
     state: Mutex<State>,
+    /// Parts to which the search path leads and that were counted.
+    counted: Mutex<HashMap<PathBuf, bool>>,
 }
 
 #[derive(Default)]
@@ -78,16 +103,27 @@ impl Toolchains {
         clock: Arc<dyn Clock>,
         file: Option<PathBuf>,
     ) -> Self {
-        Self { given, policy, clock, file, state: Mutex::default() }
+        Self { given, policy, clock, file, state: Mutex::default(), counted: Mutex::default() }
     }
 
-    /// Returns the current view of toolchains for a cell that also shows `roots`. Blocks during a
-    /// full walk, if one is due.
-    pub(crate) fn shown(&self, roots: &[PathBuf]) -> Result<ShownToolchains, ToolError> {
+    /// Returns the folders that calls of this runtime, or of `policy`, can write.
+    pub(crate) fn written(&self, policy: &Policy) -> Vec<PathBuf> {
+        let of_call = policy.roots().iter().filter(|root| root.write).map(|root| &root.path);
+        self.policy.written_folders().iter().chain(of_call).cloned().collect()
+    }
+
+    /// Returns the current view of toolchains for a cell that also shows `roots`, of which calls can
+    /// write the folders in `written`. Blocks during a full walk, if one is due.
+    pub(crate) fn shown(&self, roots: &[PathBuf], written: &[PathBuf]) -> Result<ShownToolchains, ToolError> {
         let (mut shown, mut looked_at, mut repositories) =
             (ShownToolchains::default(), Vec::new(), Vec::new());
         for toolchain in &self.given {
             let parts = parts(toolchain);
+            if let Some(way) = &toolchain.of_path {
+                let cell = CellRules { roots, written, policy: &self.policy, counted: &self.counted };
+                of_path::add(toolchain, way, parts, &cell, &mut shown, &mut looked_at);
+                continue;
+            }
             if roots.iter().any(|root| toolchain.folder.starts_with(root)) {
                 if !toolchain.named && toolchain.folder.is_dir() {
                     // A folder that a root shows anyway is protected from writes, and its keys are
@@ -248,7 +284,7 @@ mod tests {
             parts: parts.iter().map(PathBuf::from).collect(),
             repositories: vec!["git".into()],
             excepted: vec!["lib/clones".into()],
-            named: false,
+            ..Toolchain::default()
         };
         let clock = Arc::new(testkit::FixedClock(jiff::Timestamp::UNIX_EPOCH));
         Toolchains::new(vec![given], Arc::new(policy), clock, None)
@@ -283,7 +319,7 @@ mod tests {
             .unwrap();
         let given = ["bin", "lib", "plugins", "git", "config.toml", "absent"];
         let toolchains = toolchains(&real, &given);
-        let shown = toolchains.shown(&[]).unwrap();
+        let shown = toolchains.shown(&[], &[]).unwrap();
         assert_eq!(relative(&real, &shown.parts), ["bin", "config.toml", "git", "lib", "plugins"]);
         let keys = [
             "bin/x.private",
@@ -301,12 +337,12 @@ mod tests {
     fn a_key_that_comes_later_or_into_a_harmless_file_is_hidden_from_the_next_command() {
         let (_folder, real) = place(&["lib/config.toml", "config.toml"]);
         let toolchains = toolchains(&real, &["lib", "config.toml"]);
-        assert_eq!(toolchains.shown(&[]).unwrap().hidden, [] as [PathBuf; 0]);
+        assert_eq!(toolchains.shown(&[], &[]).unwrap().hidden, [] as [PathBuf; 0]);
         fs::write(real.join("lib/config.toml"), "[registry]\ntoken = 1").unwrap();
         fs::write(real.join("config.toml"), "[registry]\ntoken = 1").unwrap();
         fs::create_dir(real.join("lib/new")).unwrap();
         fs::write(real.join("lib/new/.npmrc"), "").unwrap();
-        let shown = toolchains.shown(&[]).unwrap();
+        let shown = toolchains.shown(&[], &[]).unwrap();
         assert_eq!(relative(&real, &shown.hidden), ["lib/config.toml", "lib/new/.npmrc"]);
         assert_eq!(relative(&real, &shown.parts), ["lib"]);
     }
@@ -315,11 +351,11 @@ mod tests {
     fn of_a_toolchain_in_a_root_only_keys_are_hidden() {
         let (_folder, real) = place(&["home/chain/credentials", "home/chain/bin/x", "home/credentials"]);
         let toolchains = toolchains(&real.join("home/chain"), &["bin"]);
-        let shown = toolchains.shown(&[real.join("home")]).unwrap();
+        let shown = toolchains.shown(&[real.join("home")], &[]).unwrap();
         assert_eq!(relative(&real, &shown.parts), ["home/chain"]);
         assert_eq!(relative(&real, &shown.hidden), ["home/chain/credentials"]);
         // A root in a toolchain, however, is not searched.
-        let shown = toolchains.shown(&[real.join("home/chain/bin")]).unwrap();
+        let shown = toolchains.shown(&[real.join("home/chain/bin")], &[]).unwrap();
         assert_eq!(shown.hidden, [] as [PathBuf; 0]);
     }
 

@@ -132,6 +132,11 @@ pub(super) fn is_bundle(name: &str) -> bool {
     BUNDLES.contains(&&*name.to_lowercase())
 }
 
+/// Returns true if files of this name hold keys.
+pub fn is_key_name(name: &str) -> bool {
+    judge(name) == Verdict::Key
+}
+
 /// Judges a file by its name.
 pub(super) fn judge(name: &str) -> Verdict {
     let lower = name.to_lowercase();

@@ -31,7 +31,7 @@ impl Engine {
         self.undo_parts().list(limit)
     }
 
-    /// Returns a checkpoint with all its paths, by its id or a prefix of the id.
+    /// Returns a checkpoint with all its paths, by its id, or by the beginning or the end of the id.
     ///
     /// # Errors
     /// `ENOTFOUND` if no checkpoint has this id.
@@ -39,14 +39,7 @@ impl Engine {
         let undo = self.undo_parts();
         let found = undo.find(id)?;
         let all = undo.entries(&found)?;
-        let changed = all.iter().filter(|entry| entry.is_telling()).map(|entry| ChangedPath {
-            what: match (&entry.before, &entry.after) {
-                (None, _) => "created",
-                (_, None) => "removed",
-                _ => "changed",
-            },
-            path: tool::path_text(&entry.path),
-        });
+        let changed = all.iter().filter(|entry| entry.is_telling()).map(ChangedPath::of);
         let of_data = undo.changes_of(&found)?;
         let of_data =
             of_data.iter().map(|(path, _)| ChangedPath { what: "changed", path: self.place.show(path) });
@@ -75,7 +68,9 @@ impl Engine {
         let (checkpoints, workspace) = (self.store.checkpoints(), &self.place.workspace);
         let first = match since {
             UndoSince::Time(time) => checkpoints.first_since(workspace, *time),
-            UndoSince::Call(call) => checkpoints.first_since_call(workspace, call),
+            UndoSince::Call(typed) => {
+                checkpoints.first_since_call(workspace, &crate::history::full_id(&*self.store, typed)?)
+            }
         };
         first
             .map_err(unreadable)?

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::{
     Allowance, CallRequest, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, Internal, NoAsker,
-    Parts, Principal, Redactor, Registry,
+    Parts, Principal, Registry,
 };
 use policy::{Mode, Policy};
 use roots::Roots;
@@ -20,8 +20,8 @@ use store_sqlite::SqliteStore;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
-    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, EffectState, ErasedTool,
-    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
+    AnyTool, CallResult, Class, Code, CommandLine, Context, Effect, EffectState, ErasedTool, Example, Lane,
+    Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans and does what its arguments ask for.
@@ -149,25 +149,14 @@ impl Bench {
         let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Obedient)];
         let store = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
         let engine = Engine::new(Parts {
-            place: Place::at(workspace.clone()),
-            policy: Arc::new(policy_of(&workspace, mode, profile)),
-            store: store.clone(),
-            registry: Registry::new(tools).unwrap(),
-            catalogue: Catalogue::default(),
-            clock: Arc::new(FixedClock::default()),
-            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
-            redactor: Redactor::new([]),
-            vault: None,
-            databases: None,
-            embeddings: None,
-            sessions: None,
-            tracer: None,
-            program: engine::Program::default(),
-            summarizer: None,
-            user: None,
-            services: tool::Services::default(),
-            resources: Vec::new(),
+            ..Parts::new(
+                Place::at(workspace.clone()),
+                Arc::new(policy_of(&workspace, mode, profile)),
+                store.clone(),
+                Registry::new(tools).unwrap(),
+                Arc::new(FixedClock::default()),
+            )
         })
         .unwrap();
         let asker = Arc::new(NoAsker { hint: "nobody".to_owned() });

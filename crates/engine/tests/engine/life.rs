@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Offer, Parts, Principal, Redactor,
-    Registry, Scope,
+    Answer, Approval, Asker, CallRequest, Door, Engine, Offer, Parts, Principal, Redactor, Registry, Scope,
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -19,9 +18,9 @@ use store_api::{Filter, RecordedRow, Store};
 use store_sqlite::SqliteStore;
 use testkit::{FixedClock, MovingTimer};
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
-    Example, Lane, Level, Place, Plan, Presentation, Progress, ResourcePool, SessionId, Spec, StopReason,
-    TextCap, Timeout, Tool, ToolError,
+    AnyTool, BoxFuture, CallResult, Class, Code, Context, Effect, EffectState, ErasedTool, Example, Lane,
+    Level, Place, Plan, Presentation, Progress, ResourcePool, SessionId, Spec, StopReason, TextCap, Timeout,
+    Tool, ToolError,
 };
 
 /// Deadline of the calls, by the timer that the tests drive.
@@ -185,25 +184,16 @@ impl Bench {
             ErasedTool::tool(Reader(Probe { runs: runs.clone(), reads: true })),
         ];
         let engine = Engine::new(Parts {
-            place: Place::at(workspace),
-            policy: Arc::new(policy),
-            store: store.clone(),
-            registry: Registry::new(tools).unwrap(),
-            catalogue: Catalogue::default(),
-            clock: Arc::new(FixedClock::default()),
             timer: Arc::new(timer.clone()),
-            cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
-            vault: None,
-            databases: None,
-            embeddings: None,
-            sessions: None,
-            tracer: None,
-            program: engine::Program::default(),
-            summarizer: None,
-            user: None,
-            services: tool::Services::default(),
             resources,
+            ..Parts::new(
+                Place::at(workspace),
+                Arc::new(policy),
+                store.clone(),
+                Registry::new(tools).unwrap(),
+                Arc::new(FixedClock::default()),
+            )
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };
@@ -265,7 +255,7 @@ fn a_denied_call_does_not_run_and_is_recorded() {
 
 #[test]
 fn yes_once_covers_one_call_and_yes_for_the_session_the_same_effects() {
-    let offer = Offer { scope: Scope::Session, pattern: None, covers: String::new(), seconds: 0 };
+    let offer = Offer { scope: Scope::Session, pattern: None, covers: String::new(), seconds: 0, past: None };
     let session = Answer::Lease { offer, by: "a test".to_owned() };
     let bench = Bench::new([once(), session]);
     for then in ["one", "two", "three"] {

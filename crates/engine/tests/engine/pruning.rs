@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Redactor, Registry};
+use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Registry};
 use jiff::{Timestamp, ToSpan};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -13,8 +13,8 @@ use serde_json::json;
 use store_api::{Checkpoint, CheckpointState, Store};
 use store_sqlite::SqliteStore;
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
-    SessionId, Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation, SessionId,
+    Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Clock that tests set.
@@ -71,25 +71,14 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<dyn
     let policy = testkit::policy_of(workspace, Some(policy::Mode::FullAuto), &serde_json::json!({})).unwrap();
     let changes = Some(folder.join("changes"));
     let parts = Parts {
-        place: Place::at(workspace.to_owned()),
-        policy: Arc::new(policy),
-        store,
-        registry: Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
-        catalogue: Catalogue::default(),
-        clock,
-        timer: Arc::new(engine::TokioTimer),
         cell: CellSetup { changes, ..CellSetup::default() },
-        redactor: Redactor::new([]),
-        vault: None,
-        databases: None,
-        embeddings: None,
-        sessions: None,
-        tracer: None,
-        program: engine::Program::default(),
-        summarizer: None,
-        user: None,
-        services: tool::Services::default(),
-        resources: Vec::new(),
+        ..Parts::new(
+            Place::at(workspace.to_owned()),
+            Arc::new(policy),
+            store,
+            Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
+            clock,
+        )
     };
     Arc::new(Engine::new(parts).unwrap())
 }

@@ -14,6 +14,7 @@ use crate::cli_approvals::ApprovalsCommand;
 use crate::clock::SystemClock;
 use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
+use crate::moment::Present;
 use crate::places::open_store;
 use crate::report::{command, covered, note, table};
 use crate::terminal::{preview, span};
@@ -69,12 +70,14 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
         note("nothing waits for an approval, and no lease is in force");
         return Ok(());
     }
+    let present = Present::by(&SystemClock);
     let mut text = String::new();
     if !asked.is_empty() {
-        let rows = asked.iter().map(|asked| {
+        let ids: Vec<&str> = asked.iter().map(|asked| asked.question.id.as_str()).collect();
+        let rows = asked.iter().zip(tool::short_ids(&ids)).map(|(asked, id)| {
             vec![
-                asked.asked_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-                asked.question.id.clone(),
+                present.age(asked.asked_at),
+                id,
                 asked.state_name().to_owned(),
                 asked.question.tool.clone(),
                 tool::path_text(&asked.workspace),
@@ -101,12 +104,12 @@ fn abbreviated(text: &str) -> String {
 }
 
 fn leases_table(leases: &[Lease]) -> String {
-    let rows = leases.iter().map(|lease| {
-        let until = lease.revoked_at.map_or_else(
-            || lease.expires_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            |_| "revoked".to_owned(),
-        );
-        vec![lease.id.clone(), lease.scope.clone(), until, lease.uses.to_string(), lease.covers.clone()]
+    let present = Present::by(&SystemClock);
+    let ids: Vec<&str> = leases.iter().map(|lease| lease.id.as_str()).collect();
+    let rows = leases.iter().zip(tool::short_ids(&ids)).map(|(lease, id)| {
+        let until =
+            lease.revoked_at.map_or_else(|| present.local(lease.expires_at), |_| "revoked".to_owned());
+        vec![id, lease.scope.clone(), until, lease.uses.to_string(), lease.covers.clone()]
     });
     table(&["lease", "scope", "until", "uses", "covers"], rows)
 }
@@ -128,17 +131,18 @@ fn show(approvals: &Approvals, id: &str, json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&asked);
     }
-    print(&text(&asked))
+    print(&text(&asked, &Present::by(&SystemClock)))
 }
 
 /// Returns all facts that are relevant for an answer.
-pub(crate) fn text(asked: &StoredQuestion) -> String {
+pub(crate) fn text(asked: &StoredQuestion, present: &Present) -> String {
     let question = &asked.question;
     let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state_name());
     text.push_str(&format!(
-        "in {}, asked {} UTC by session {}\n\n",
+        "in {}, asked {} ({}) by session {}\n\n",
         visible(&tool::path_text(&asked.workspace)),
-        asked.asked_at.strftime("%Y-%m-%d %H:%M:%S"),
+        present.local(asked.asked_at),
+        present.age(asked.asked_at),
         visible(&asked.session)
     ));
     for effect in &question.effects {
@@ -177,7 +181,7 @@ pub(crate) fn text(asked: &StoredQuestion) -> String {
 }
 
 fn offered(offer: &Offer) -> String {
-    format!("{}, for {}: {}", offer.scope, span(offer.seconds), visible(&offer.covers))
+    format!("{}, for {}: {}", offer.scope, span(offer.seconds), visible(&offer.description()))
 }
 
 fn approve(
@@ -235,7 +239,7 @@ pub(crate) fn describe_grant(approved: &GrantResult) -> String {
         (None, Some(lease)) => format!(
             "{id} is approved: {}; until {} {}; `{}` revokes it",
             then(&approved.approval),
-            lease.expires_at.strftime("%Y-%m-%d %H:%M:%S"),
+            Present::by(&SystemClock).local(lease.expires_at),
             visible(&lease.covers),
             command(&format!("approvals revoke {}", lease.id))
         ),

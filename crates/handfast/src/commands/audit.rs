@@ -5,20 +5,45 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{AuditReading, Door, Pieces, RecordedCall, recorded_calls, recorded_row};
+use engine::{AuditReading, Door, Pieces, RecordedCall, actions, full_id, recorded_calls, recorded_row};
 use serde_json::{Value, json};
 use store_api::{Filter, Hash, HeadFileState, Store, StoreError};
 use store_sqlite::SqliteStore;
 
+use super::checkpoints::refused;
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::clock::SystemClock;
 use crate::host_environment::HostEnvironment;
+use crate::moment::Present;
+use crate::pager::print_listing;
 use crate::places::{cover_rows, state_folder};
 use crate::report::{note, secrets, table};
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
+    reading(global, |store, record| match command {
+        None => list(store, &Filter::default(), false, record),
+        Some(AuditCommand::List { tool, session, since, limit, json }) => {
+            let since = since.map(|since| since.by(&SystemClock)).transpose()?;
+            list(store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
+        }
+        Some(AuditCommand::Show { call, json }) => show(store, &call, json, record),
+        // Verification reveals no calls, so it is not recorded.
+        Some(AuditCommand::Verify { expect, json }) => verify(store, expect.as_deref(), json),
+        Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
+            // Record the export before the first row is written, so that its own row is the last
+            // one in the output.
+            record(json!({ "all": true })).and_then(|()| export(store))
+        }
+    })
+}
+
+/// Reads the audit by `read`, which records its query by the function that it gets.
+pub(super) fn reading<T>(
+    global: &Global,
+    read: impl FnOnce(&SqliteStore, &dyn Fn(Value) -> Result<(), Failure>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let host_environment = HostEnvironment::of_this_process();
     let state = state_folder(&global.run_options(), &host_environment)?;
     let store = SqliteStore::open_to_read(&state)?;
@@ -37,21 +62,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             recorded => Ok(recorded?),
         }
     };
-    let done = match command {
-        None => list(&store, &Filter::default(), false, record),
-        Some(AuditCommand::List { tool, session, since, limit, json }) => {
-            let since = since.map(|since| since.by(&SystemClock)).transpose()?;
-            list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
-        }
-        Some(AuditCommand::Show { call, json }) => show(&store, &call, json, record),
-        // Verification reveals no calls, so it is not recorded.
-        Some(AuditCommand::Verify { expect, json }) => verify(&store, expect.as_deref(), json),
-        Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
-            // Record the export before the first row is written, so that its own row is the last
-            // one in the output.
-            record(json!({ "all": true })).and_then(|()| export(&store))
-        }
-    }?;
+    let done = read(&store, &record)?;
     if can_be_written.get() {
         store.close()?;
     }
@@ -62,7 +73,7 @@ fn list(
     store: &dyn Store,
     filter: &Filter,
     as_json: bool,
-    record: impl FnOnce(Value) -> Result<(), Failure>,
+    record: &dyn Fn(Value) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, filter)?;
     record(AuditReading::of(filter))?;
@@ -77,18 +88,20 @@ fn list(
         note("no recorded call matches");
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = calls.iter().map(as_cells);
-    print(&table(&["time", "call", "door", "tool", "decision", "outcome", "ms", "plan"], rows))?;
+    let present = Present::by(&SystemClock);
+    let ids: Vec<&str> = calls.iter().map(RecordedCall::id).collect();
+    let rows = calls.iter().zip(tool::short_ids(&ids)).map(|(call, id)| as_cells(call, id, &present));
+    print_listing(&table(&["time", "call", "door", "tool", "decision", "outcome", "ms", "plan"], rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_cells(call: &RecordedCall) -> Vec<String> {
+fn as_cells(call: &RecordedCall, id: String, present: &Present) -> Vec<String> {
     let Some(recorded) = call.last() else { return Vec::new() };
     let row = &recorded.row;
     let approved = row.approved_by.as_ref().map(|_| " (approved)").unwrap_or_default();
     vec![
-        row.time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        row.call.clone(),
+        present.local(row.time),
+        id,
         row.door.clone(),
         row.tool.clone(),
         format!("{}{approved}", row.decision.as_deref().unwrap_or("-")),
@@ -98,33 +111,19 @@ fn as_cells(call: &RecordedCall) -> Vec<String> {
     ]
 }
 
-/// Returns the effects of a plan in one short line.
+/// Returns the actions of a plan in one short line.
 fn summary(plan: &str) -> String {
     let plan: Value = serde_json::from_str(plan).unwrap_or_default();
-    let effects = plan["effects"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown: Vec<String> = effects.iter().map(effect).collect();
-    shown.join(", ").chars().take(80).collect()
-}
-
-fn effect(effect: &Value) -> String {
-    let text = |key: &str| effect[key].as_str().unwrap_or_default().to_owned();
-    let command = &effect["command"];
-    let object = match (effect["path"].as_str(), command["shell"].as_str()) {
-        (Some(path), _) => path.to_owned(),
-        (None, Some(line)) => line.to_owned(),
-        (None, None) if command.is_null() => text("host"),
-        (None, None) => command["argv"].to_string(),
-    };
-    format!("{} {object}", text("effect"))
+    actions(&plan).join(", ").chars().take(80).collect()
 }
 
 fn show(
     store: &dyn Store,
     call: &str,
     as_json_only: bool,
-    record: impl FnOnce(Value) -> Result<(), Failure>,
+    record: &dyn Fn(Value) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let id = full_id(store, call)?;
+    let id = full_id(store, call).map_err(|error| refused(&error))?;
     let rows = store.audit().show(&id)?;
     record(json!({ "call": id }))?;
     let values: Vec<Value> = rows.iter().map(recorded_row).collect::<Result<_, _>>()?;
@@ -150,27 +149,6 @@ fn show(
         print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the id that starts with `typed`. Fails if the match is not unique.
-fn full_id(store: &dyn Store, typed: &str) -> Result<String, Failure> {
-    if !store.audit().show(typed)?.is_empty() {
-        return Ok(typed.to_owned());
-    }
-    let recent = store.audit().list(&Filter { limit: 10_000, ..Filter::default() })?;
-    let mut found: Vec<String> =
-        recent.into_iter().map(|recorded| recorded.row.call).filter(|id| id.starts_with(typed)).collect();
-    found.sort();
-    found.dedup();
-    match found.as_slice() {
-        [only] => Ok(only.clone()),
-        [] => Err(Failure::usage(format!(
-            "there is no call `{typed}` in the audit; `handfast audit list` lists the calls"
-        ))),
-        several => {
-            Err(Failure::usage(format!("`{typed}` matches {} calls; type more of the id", several.len())))
-        }
-    }
 }
 
 fn verify(store: &dyn Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
@@ -252,19 +230,4 @@ fn went_away(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_is_summed_up_in_one_line() {
-        let plan = json!({"effects": [
-            {"effect": "read", "path": "/w/a"},
-            {"effect": "run", "command": {"shell": "ls -l"}, "directory": "/w"},
-        ]});
-        assert_eq!(summary(&plan.to_string()), "read /w/a, run ls -l");
-        assert_eq!(summary("no json"), "");
-    }
 }

@@ -6,10 +6,13 @@ use std::process::ExitCode;
 use engine::{Engine, KeptDetails, KeptError};
 
 use super::checkpoints::lines;
-use super::{Failure, print, print_json, tokio_runtime};
+use super::{Failure, print_json, tokio_runtime};
 use crate::cli::Global;
 use crate::cli_approvals::ChangesCommand;
+use crate::clock::SystemClock;
 use crate::compose::{RuntimeOptions, compose};
+use crate::moment::Present;
+use crate::pager::print_listing;
 use crate::report::{note, table};
 
 pub(super) fn run(global: &Global, command: Option<ChangesCommand>) -> Result<ExitCode, Failure> {
@@ -45,15 +48,18 @@ fn list(engine: &Engine, json: bool) -> Result<(), Failure> {
         note("no changes are held");
         return Ok(());
     }
-    let rows = kept.iter().map(|kept| {
+    let present = Present::by(&SystemClock);
+    let ids: Vec<&str> = kept.iter().map(|kept| kept.id.as_str()).collect();
+    let rows = kept.iter().zip(tool::short_ids(&ids)).map(|(kept, id)| {
         vec![
-            kept.since.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            kept.id.clone(),
+            present.local(kept.since),
+            present.age(kept.since),
+            id,
             tool::path_text(&kept.workspace),
             tool::visible(&kept.reason).chars().take(100).collect(),
         ]
     });
-    print(&table(&["kept since", "id", "workspace", "because"], rows))
+    print_listing(&table(&["held since", "age", "id", "workspace", "because"], rows))
 }
 
 fn show(kept: &KeptDetails, json: bool) -> Result<(), Failure> {
@@ -71,13 +77,13 @@ fn show(kept: &KeptDetails, json: bool) -> Result<(), Failure> {
             tool::path_text(&kept.workspace)
         )),
     }
-    print(&text)
+    print_listing(&text)
 }
 
-/// Returns the id that starts with `typed`. Fails if the match is not unique.
+/// Returns the id that `typed` names. Fails if the match is not unique.
 fn full_id(engine: &Engine, typed: &str) -> Result<String, Failure> {
     let kept = engine.kept_changes()?;
-    let mut fits = kept.into_iter().map(|kept| kept.id).filter(|id| id.starts_with(typed));
+    let mut fits = kept.into_iter().map(|kept| kept.id).filter(|id| tool::names_id(typed, id));
     match (fits.next(), fits.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {

@@ -3,20 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::CheckpointDetails;
+use engine::{ChangeOverview, CheckpointDetails};
 use serde_json::json;
-use tool::{CheckpointSummary, ToolError};
+use tool::ToolError;
 
-use super::{Failure, print, print_json};
+use super::{Failure, print_json};
 use crate::cli::{CheckpointsCommand, Global};
+use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
+use crate::moment::Present;
+use crate::pager::print_listing;
 use crate::report::{note, table};
 
 pub(super) fn run(global: &Global, command: Option<CheckpointsCommand>) -> Result<ExitCode, Failure> {
     let Composed { engine, workspace, .. } = compose(RuntimeOptions::once(global))?;
     match command.unwrap_or(CheckpointsCommand::List { limit: 50, json: false }) {
         CheckpointsCommand::List { limit, json } => {
-            list(&engine.checkpoints(limit).map_err(|error| refused(&error))?, json)?;
+            list(&engine.change_overviews(limit).map_err(|error| refused(&error))?, json)?;
         }
         CheckpointsCommand::Show { id, json } => {
             show(&engine.checkpoint_details(&id).map_err(|error| refused(&error))?, json)?;
@@ -27,7 +30,7 @@ pub(super) fn run(global: &Global, command: Option<CheckpointsCommand>) -> Resul
             if json {
                 print_json(&json!({ "diff": diff }))?;
             } else {
-                print(&lines(&diff))?;
+                print_listing(&lines(&diff))?;
             }
         }
     }
@@ -54,7 +57,7 @@ pub(super) fn refused(error: &ToolError) -> Failure {
     }
 }
 
-fn list(all: &[CheckpointSummary], json: bool) -> Result<(), Failure> {
+fn list(all: &[ChangeOverview], json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&all);
     }
@@ -62,16 +65,63 @@ fn list(all: &[CheckpointSummary], json: bool) -> Result<(), Failure> {
         note("there are no changes to undo in this workspace");
         return Ok(());
     }
-    let rows = all.iter().map(|checkpoint| {
-        let undoes = checkpoint.undoes.as_ref().map(|id| format!(" (undoes {id})")).unwrap_or_default();
+    print_listing(&changes_table(all))
+}
+
+/// Maximum number of characters of a call's actions in a list.
+const ACTIONS: usize = 50;
+
+/// Returns a table of changes: the age and the short id of each, its call's actions and its first paths.
+pub(super) fn changes_table(all: &[ChangeOverview]) -> String {
+    let present = Present::by(&SystemClock);
+    let ids: Vec<&str> = all.iter().map(|change| change.summary.id.as_str()).collect();
+    let rows = all.iter().zip(tool::short_ids(&ids)).map(|(change, id)| {
         vec![
-            checkpoint.made_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            checkpoint.id.clone(),
-            checkpoint.paths.to_string(),
-            format!("{}{undoes}", checkpoint.tool),
+            present.local(change.summary.made_at),
+            present.age(change.summary.made_at),
+            id,
+            action(change),
+            paths(change),
         ]
     });
-    print(&table(&["made", "id", "paths", "by"], rows))
+    table(&["made", "age", "id", "by", "changed"], rows)
+}
+
+/// Returns what a call did, in a few words.
+pub(super) fn action(change: &ChangeOverview) -> String {
+    let summary = &change.summary;
+    if let Some(undoes) = &summary.undoes {
+        return format!("undo of {}", short_range(undoes));
+    }
+    // Reading is not what makes a change.
+    let telling = change.actions.iter().filter(|action| !action.starts_with("read "));
+    let all = telling.cloned().collect::<Vec<_>>().join(", ");
+    if all.is_empty() {
+        return summary.tool.clone();
+    }
+    let shown: String = all.chars().take(ACTIONS).collect();
+    if shown.len() < all.len() { format!("{shown} ...") } else { shown }
+}
+
+/// Returns the first changed paths, and the number of the others.
+fn paths(change: &ChangeOverview) -> String {
+    let first: Vec<&str> = change.changes.iter().map(|change| change.path.as_str()).collect();
+    let all = usize::try_from(change.summary.paths).unwrap_or(usize::MAX);
+    if first.is_empty() {
+        return format!("{all} paths");
+    }
+    format!("{}{}", first.join(", "), and_more(all.saturating_sub(first.len())))
+}
+
+/// Returns the short forms of an id, or of a range of ids.
+pub(super) fn short_range(ids: &str) -> String {
+    let short: Vec<String> = ids.split("..").map(|id| tool::short_ids(&[id]).concat()).collect();
+    short.join("..")
+}
+
+/// Returns the end of a list from which this number of items is left out.
+pub(super) fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
 fn show(details: &CheckpointDetails, json: bool) -> Result<(), Failure> {
@@ -85,5 +135,5 @@ fn show(details: &CheckpointDetails, json: bool) -> Result<(), Failure> {
     for path in &details.unsaved {
         text.push_str(&format!("unsaved  {path}\n"));
     }
-    print(&text)
+    print_listing(&text)
 }

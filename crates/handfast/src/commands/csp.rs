@@ -8,7 +8,7 @@ use dialects::Dialect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::BufReader;
 
-use super::serving::{prepare, start_spawner};
+use super::serving::{prepare, present, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::{RuntimeOptions, compose};
@@ -37,6 +37,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
     prepare(&runtime, &engine);
+    let _listening = present(&composed, None);
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,6 +1,7 @@
 //! `handfast doctor`: tests what this machine really enforces.
 
 mod calls;
+mod search_path;
 mod toolchains;
 mod way_out;
 
@@ -9,13 +10,13 @@ use std::process::ExitCode;
 use sandbox::{Attempter, Probe, Verdict};
 use serde::Serialize;
 use store_api::CheckResult;
+use tool::visible;
 
 use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
 use crate::compose::{Composed, RuntimeOptions, compose, entrance};
 use crate::host_environment::HostEnvironment;
 use crate::places::open_store;
-use crate::report::table;
 
 /// The result of one test.
 #[derive(Debug, Serialize)]
@@ -43,19 +44,115 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));
     findings.push(toolchains::finding(&attempter));
+    findings.extend(composed.as_ref().ok().map(search_path::finding));
     findings.extend(way_out::findings(&attempter));
     findings.extend(embeddings(composed.as_ref().ok()));
     let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
         print_json(&findings)?;
     } else {
-        let rows = findings.iter().map(Finding::row);
-        print(&table(&["tried", "holds", "enforced by", "what was seen"], rows))?;
-        for (hint, names) in hints(&findings) {
-            print(&format!("\n{}: {hint}\n", names.join(", ")))?;
-        }
+        print(&report(&findings))?;
     }
     Ok(ExitCode::from(u8::from(broken)))
+}
+
+/// Tests by subject, in the order of the report.
+const SUBJECTS: [(&str, &[&str]); 6] = [
+    ("State and configuration", &["audit-log", "saved-files", "configuration"]),
+    ("Files", &["file-outside", "write-", "denied-", "workspace", "snapshot", "home-", "toolchain-keys"]),
+    (
+        "Network",
+        &[
+            "host-listed",
+            "host-not-listed",
+            "host-loopback",
+            "host-abstract",
+            "name-",
+            "host-socket",
+            "socket-",
+        ],
+    ),
+    (
+        "Isolation of commands",
+        &["cell", "namespace", "privileges", "landlock", "host-process", "mount", "trace", "set-user-id"],
+    ),
+    ("Limits", &["memory", "processes", "file-size", "deadline", "output"]),
+    ("Programs and knowledge", &["search-path", "embeddings"]),
+];
+
+/// Width of the report in columns.
+const WIDTH: usize = 100;
+
+/// Returns the report: the verdict, what to do about each failed test, and all tests by subject.
+fn report(findings: &[Finding]) -> String {
+    let broken: Vec<&Finding> = findings.iter().filter(|finding| finding.breaks_a_promise()).collect();
+    let mut text = match broken.as_slice() {
+        [] => {
+            let promised = findings.iter().filter(|finding| finding.promise.is_some()).count();
+            format!("Everything that Handfast promises holds here: {promised} tests.\n")
+        }
+        broken => {
+            let names: Vec<&str> = broken.iter().map(|finding| finding.name).collect();
+            let do_not =
+                if broken.len() == 1 { "1 promise does" } else { &format!("{} promises do", broken.len()) };
+            wrapped(&format!("{do_not} not hold here, or could not be tested: {}.", names.join(", ")), "")
+        }
+    };
+    for (hint, names) in hints(findings) {
+        text.push('\n');
+        text.push_str(&wrapped(&format!("{}: {hint}", names.join(", ")), "    "));
+    }
+    let mut left: Vec<&Finding> = findings.iter().collect();
+    for (subject, prefixes) in SUBJECTS {
+        let is_of = |finding: &&Finding| prefixes.iter().any(|prefix| finding.name.starts_with(prefix));
+        let (of, others) = left.into_iter().partition(is_of);
+        left = others;
+        text.push_str(&section(subject, &of));
+    }
+    text.push_str(&section("Further tests", &left));
+    text
+}
+
+fn section(subject: &str, findings: &[&Finding]) -> String {
+    let Some(widest) = findings.iter().map(|finding| finding.name.len()).max() else { return String::new() };
+    let mut text = format!("\n{subject}\n");
+    for finding in findings {
+        let line =
+            format!("  {:<7}  {:<widest$}  {}", finding.holds(), finding.name, visible(&finding.detail));
+        if finding.breaks_a_promise() {
+            text.push_str(&wrapped(
+                &format!("{line} (enforced by {})", finding.enforced_by),
+                &" ".repeat(widest + 13),
+            ));
+        } else {
+            text.push_str(&format!("{}\n", cut(&line)));
+        }
+    }
+    text
+}
+
+/// Cuts a line to the width of the report, with a marker if it was longer.
+fn cut(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.trim_end().to_owned();
+    }
+    let shown: String = line.chars().take(WIDTH - 4).collect();
+    format!("{} ...", shown.trim_end())
+}
+
+/// Breaks a text at spaces into lines of the report's width. Lines after the first are indented.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > indent.len() && last + word.trim_end().chars().count() > WIDTH {
+            lines.push(indent.to_owned());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(word);
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Returns each hint once, with the names of its findings.
@@ -83,14 +180,13 @@ impl Finding {
         self.promise.is_some() && self.verdict != Verdict::Holds
     }
 
-    fn row(&self) -> Vec<String> {
-        let holds = match (self.verdict, self.promise) {
-            (Verdict::Holds, _) => "yes",
+    fn holds(&self) -> &'static str {
+        match (self.verdict, self.promise) {
+            (Verdict::Holds, _) => "ok",
             (Verdict::Fails, Some(_)) => "NO",
-            (Verdict::Fails, None) => "no, not promised",
+            (Verdict::Fails, None) => "no",
             (Verdict::Unknown, _) => "UNKNOWN",
-        };
-        vec![self.name.to_owned(), holds.to_owned(), self.enforced_by.clone(), self.detail.clone()]
+        }
     }
 }
 

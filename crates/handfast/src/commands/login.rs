@@ -1,59 +1,77 @@
 //! `handfast login` and `handfast logout`: grants and revokes the use of an account. Tokens are
 //! never printed.
 
+mod asking;
 mod client;
+mod device;
+mod forge;
+mod forge_account;
 mod loopback;
+mod rules;
+mod token_source;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
+use fetch::HeaderValue;
 use fetch::address::Target;
-use fetch::dial::Permission;
-use fetch::web::{Web, WebRequest};
-use fetch::{HeaderMap, HeaderName, HeaderValue};
+use fetch::web::Web;
 use serde_json::{Value, json};
 use tool::{Clock, visible};
 use tools_work::Gmail;
 use tools_work::oauth::{
     self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, OauthRefusal, REFRESH, SECRETS,
 };
-use vault::{RequestPart, SecretBytes, Vault, VaultError};
+use vault::{ForgeKind, RequestPart, SecretBytes, Vault, VaultError};
 
 use super::vault::{Recorded, opened, vault_failure};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::Global;
-use crate::cli_login::{GmailLogin, LoginCommand, LogoutCommand};
+use crate::cli_login::{GmailLogin, LoginCommand, LogoutCommand, Place};
 use crate::clock::SystemClock;
 use crate::configuration::Configuration;
 use crate::host_environment::HostEnvironment;
 use crate::places::{VAULT_FOLDER, state_folder};
 use crate::report::{note, warn};
 use crate::signals::Signals;
+use asking::{ask, bearer};
 use loopback::{Answer, Loopback};
 
-/// Maximum time for an answer from Google.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of an answer in bytes.
-const LARGEST: u64 = 1024 * 1024;
-
 pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, Failure> {
-    let LoginCommand::Gmail(arguments) = command;
-    let at = Account::of(global, true)?;
-    // Check the vault before the user is sent to a browser in vain.
-    match at.vault.contents() {
-        Err(error) => return Err(vault_failure(error)),
-        Ok(_) if !at.vault.exists() && !at.vault.can_be_made() => {
-            return Err(vault_failure(VaultError::NoVault));
+    match command {
+        LoginCommand::Gmail(arguments) => gmail(global, &arguments),
+        LoginCommand::Github(arguments) => {
+            let host = arguments.host.clone().unwrap_or_else(|| Place::named("github.com"));
+            forge::login(global, &host, ForgeKind::Github, &arguments.login)
         }
-        Ok(_) => {}
+        LoginCommand::Gitlab(arguments) => {
+            let host = arguments.host.clone().unwrap_or_else(|| Place::named("gitlab.com"));
+            forge::login(global, &host, ForgeKind::Gitlab, &arguments.login)
+        }
+        LoginCommand::Host(arguments) => {
+            forge::login(global, &arguments.host, arguments.kind.into(), &arguments.login)
+        }
     }
-    let client = client::of(&arguments, &at.vault, &at.gmail)?;
+}
+
+/// Checks that the vault takes secrets, before the user does anything in vain.
+fn check_vault(vault: &Vault) -> Result<(), Failure> {
+    match vault.contents() {
+        Err(error) => Err(vault_failure(error)),
+        Ok(_) if !vault.exists() && !vault.can_be_made() => Err(vault_failure(VaultError::NoVault)),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn gmail(global: &Global, arguments: &GmailLogin) -> Result<ExitCode, Failure> {
+    let at = Account::of(global, true)?;
+    check_vault(&at.vault)?;
+    let client = client::of(arguments, &at.vault, &at.gmail)?;
     let scopes = if arguments.scope.is_empty() { oauth::SCOPES.join(" ") } else { arguments.scope.join(" ") };
     tokio_runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {
-            done = at.log_in(&arguments, &client, &scopes) => done,
+            done = at.log_in(arguments, &client, &scopes) => done,
             code = signals.next() => {
                 note("nobody was logged in");
                 Ok(ExitCode::from(code))
@@ -63,9 +81,21 @@ pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, 
 }
 
 pub(super) fn logout(global: &Global, command: &LogoutCommand) -> Result<ExitCode, Failure> {
-    let LogoutCommand::Gmail { forget_client } = command;
-    let at = Account::of(global, false)?;
-    tokio_runtime()?.block_on(at.log_out(*forget_client))
+    match command {
+        LogoutCommand::Gmail { forget_client } => {
+            let at = Account::of(global, false)?;
+            tokio_runtime()?.block_on(at.log_out(*forget_client))
+        }
+        LogoutCommand::Github { host } => {
+            let host = host.clone().unwrap_or_else(|| Place::named("github.com"));
+            forge::logout(global, &host, Some(ForgeKind::Github))
+        }
+        LogoutCommand::Gitlab { host } => {
+            let host = host.clone().unwrap_or_else(|| Place::named("gitlab.com"));
+            forge::logout(global, &host, Some(ForgeKind::Gitlab))
+        }
+        LogoutCommand::Host { host } => forge::logout(global, host, None),
+    }
 }
 
 /// An account and the storage of its login.
@@ -153,10 +183,8 @@ impl<'a> Account<'a> {
     /// Returns the address of the mailbox, if the token permits the request.
     async fn account(&self, token: &SecretBytes) -> Option<String> {
         let target = self.gmail.api().join("gmail/v1/users/me/profile").ok()?;
-        let mut value = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat()).ok()?;
-        value.set_sensitive(true);
-        let headers = [(HeaderName::from_static("authorization"), value)].into_iter().collect();
-        let (status, body) = self.ask(fetch::Method::GET, &target, headers, Vec::new()).await.ok()?;
+        let headers = [bearer(token)?].into_iter().collect();
+        let (status, body) = ask(&self.web, fetch::Method::GET, &target, headers, Vec::new()).await.ok()?;
         let said: Value = serde_json::from_slice(&body).ok().filter(|_| status == 200)?;
         let address = said["emailAddress"].as_str()?;
         // The address becomes the sender of outgoing mail.
@@ -221,34 +249,8 @@ impl<'a> Account<'a> {
 
     async fn post(&self, target: &Target, form: Vec<u8>) -> Result<(u16, Vec<u8>), Failure> {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-        self.ask(fetch::Method::POST, target, [(fetch::CONTENT_TYPE, kind)].into_iter().collect(), form).await
-    }
-
-    /// Sends a request for the user's own command. The addresses come from the user's
-    /// configuration, so any target is permitted.
-    async fn ask(
-        &self,
-        method: fetch::Method,
-        target: &Target,
-        mut headers: HeaderMap,
-        body: Vec<u8>,
-    ) -> Result<(u16, Vec<u8>), Failure> {
-        let agent = HeaderValue::from_static(concat!("handfast/", env!("CARGO_PKG_VERSION")));
-        headers.insert(fetch::USER_AGENT, agent);
-        let ask = WebRequest {
-            target: target.clone(),
-            method,
-            headers,
-            body: body.into(),
-            permission: Permission::judged(|_| Some(true)),
-            deadline: Instant::now() + TIMEOUT,
-        };
-        let mut answer = self.web.send(ask).await?;
-        let status = answer.status;
-        let unread = || Failure::from("cannot read the answer");
-        let decoder = tool_support::decoder(&answer, true, LARGEST).map_err(|_| unread())?;
-        let body = tool_support::whole(&mut answer, decoder).await.map_err(|_| unread())?;
-        Ok((status, body))
+        ask(&self.web, fetch::Method::POST, target, [(fetch::CONTENT_TYPE, kind)].into_iter().collect(), form)
+            .await
     }
 }
 

@@ -12,12 +12,14 @@ mod csp;
 mod doctor;
 mod init;
 mod knowledge_watcher;
+mod log;
 mod login;
 mod mcp;
 mod policy;
 mod serving;
 mod setup;
 mod shell_texts;
+mod status;
 mod tools;
 mod trust;
 mod undo;
@@ -53,9 +55,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Config { command } => config::run(&command),
         Command::Tools { json } => tools::run(global, json),
         Command::Audit { command } => audit::run(global, command),
+        Command::Status { json } => status::run(global, json),
+        Command::Log(arguments) => log::run(global, &arguments),
         Command::Approvals { command } => approvals::run(global, command),
         Command::Changes { command } => changes::run(global, command),
-        Command::Policy { command } => policy::run(global, command),
+        Command::Policy { command } => policy::run(global, command.as_ref()),
         Command::Undo(arguments) => undo::run(global, arguments),
         Command::Checkpoints { command } => checkpoints::run(global, command),
         Command::Trust { file } => trust::run(global, file),

@@ -1,4 +1,4 @@
-//! `handfast policy`: shows the rules, and checks their examples.
+//! `handfast policy`: shows the rules, checks their examples, and suggests further ones.
 
 use std::process::ExitCode;
 
@@ -7,16 +7,56 @@ use serde_json::json;
 
 use super::{Failure, print, print_json};
 use crate::cli::{Global, PolicyCommand};
+use crate::compose::{RuntimeOptions, compose};
 use crate::configuration::Configuration;
+use crate::pager::print_listing;
 use crate::report::{note, table, warn};
 
-pub(super) fn run(global: &Global, command: Option<PolicyCommand>) -> Result<ExitCode, Failure> {
+pub(super) fn run(global: &Global, command: Option<&PolicyCommand>) -> Result<ExitCode, Failure> {
+    if let Some(PolicyCommand::Suggest { json }) = command {
+        return suggest(global, *json);
+    }
     let configuration = Configuration::of(&global.run_options())?;
     let setup = configuration.setup();
-    match command.unwrap_or(PolicyCommand::Show { json: false }) {
-        PolicyCommand::Show { json } => show_rules(&setup, json),
-        PolicyCommand::Test { json } => test(&setup, json),
+    match command {
+        Some(PolicyCommand::Test { json }) => test(&setup, *json),
+        Some(PolicyCommand::Show { json }) => show_rules(&setup, *json),
+        Some(PolicyCommand::Suggest { .. }) | None => show_rules(&setup, false),
     }
+}
+
+/// Suggests entries of lists, in the form of the configuration.
+fn suggest(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
+    let engine = compose(RuntimeOptions::once(global))?.engine;
+    let suggested = engine.suggest_rules()?;
+    if as_json {
+        print_json(&suggested)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if suggested.is_empty() {
+        note("no entry of a list would have spared you a question among the last 1,000 calls here");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("sandbox_config:\n  {}:\n", engine.profile());
+    let mut keys: Vec<&str> = suggested.iter().map(|suggestion| suggestion.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for key in keys {
+        text.push_str(&format!("    {key}:\n"));
+        for suggestion in suggested.iter().filter(|suggestion| suggestion.key == key) {
+            let calls = if suggestion.calls == 1 { "call" } else { "calls" };
+            let examples = suggestion.examples.join("; ");
+            text.push_str(&format!(
+                "      # {} {calls} that you approved: {}\n      - {}\n",
+                suggestion.calls,
+                tool::visible(&examples),
+                serde_json::to_string(&suggestion.entry)?
+            ));
+        }
+    }
+    print(&text)?;
+    note("nothing was changed; write what you want into your configuration, after a look at each entry");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
@@ -36,7 +76,7 @@ fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
             one.note.unwrap_or_default(),
         ]
     });
-    print(&table(&["key", "entry", "profile", "from", "note"], rows))?;
+    print_listing(&table(&["key", "entry", "profile", "from", "note"], rows))?;
     Ok(ExitCode::SUCCESS)
 }
 

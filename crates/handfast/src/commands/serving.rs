@@ -1,5 +1,6 @@
-//! Shared code of the commands that serve many calls: `mcp` and `up`.
+//! Shared code of the commands that serve many calls: `mcp`, `csp` and `up`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::{Pool, Spawner};
 use tokio::runtime::Runtime;
 
+use crate::compose::Composed;
+use crate::listening::{Listening, Server};
 use crate::report::warn;
 
 /// Starts the spawner, then raises the limit on this process's open files to its maximum. Cells
@@ -77,4 +80,11 @@ pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
          {}{more}",
         named.join(", ")
     )
+}
+
+/// Registers this process as a server until the value is dropped, for `handfast status` and for
+/// servers at the same address.
+pub(super) fn present(composed: &Composed, address: Option<SocketAddr>) -> Option<Listening> {
+    let begun = Listening::begin(&composed.state, &Server::of_this_process(address, &composed.workspace));
+    begun.inspect_err(|error| warn(&format!("cannot record this server for other processes: {error}"))).ok()
 }

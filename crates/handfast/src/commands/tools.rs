@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::{Failure, print, print_json};
+use super::{Failure, print_json};
 use crate::cli::Global;
 use crate::configuration::Configuration;
+use crate::pager::print_listing;
 use crate::report::table;
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
@@ -23,6 +24,6 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
         let first = description.split_once(". ").map_or(&*description, |(first, _)| first);
         vec![tool.name().to_owned(), spec.level.to_string(), first.trim_end_matches('.').to_owned()]
     });
-    print(&table(&["tool", "level", "what it does"], rows))?;
+    print_listing(&table(&["tool", "level", "what it does"], rows))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,16 +11,16 @@ use door_http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 
-use super::serving::{prepare, start_spawner};
+use super::serving::{prepare, present, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::identity::OAuth;
-use crate::listening::{Listening, Server, in_the_way};
+use crate::listening::in_the_way;
 use crate::mcp_options::NoInput;
 use crate::mounts::mounts;
 use crate::reload;
-use crate::report::{command, warn};
+use crate::report::{command, note, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
 
@@ -47,12 +47,16 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     options.on_warning = Arc::new(warn);
     let runtime = tokio_runtime()?;
     prepare(&runtime, &composed.engine);
+    composed.engine.listen_to_questions(Box::new(|question| {
+        let text = |key: &str| question[key].as_str().unwrap_or_default().to_owned();
+        note(&format!("a question waits: {}; `{}`", text("headline"), text("show")));
+    }));
     reload::keep_current(&composed.engine, &composed.store, composed.reload.clone());
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = Listener::bind(arguments.listen)
             .map_err(|error| not_listening(error, &composed.state, &composed.workspace))?;
-        let _listening = present(&composed, listener.address());
+        let _listening = present(&composed, Some(listener.address()));
         options.mounts = mounts(&composed, NoInput(global.no_input))?;
         super::knowledge_watcher::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
@@ -76,18 +80,6 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     composed.store.close()?;
     composed.close_traces();
     ended.map(ExitCode::from)
-}
-
-/// Publishes in the state folder that this process listens on the address, for processes that want
-/// the same one.
-fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
-    let server = Server { process: std::process::id(), address, workspace: composed.workspace.clone() };
-    let begun = Listening::begin(&composed.state, &server);
-    begun
-        .inspect_err(|error| {
-            warn(&format!("cannot record the address of this server for other processes: {error}"));
-        })
-        .ok()
 }
 
 /// Explains which process already uses the address, and what to do.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use store_api::StoreError;
 use tool::{Clock, Code, visible};
-use vault::{Change, Contents, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
+use vault::{Change, Contents, ForgeLogin, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use super::{Failure, print, print_json};
@@ -37,8 +37,10 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
                  NAME`",
             ));
         }
-        VaultCommand::Set { name, bound, .. } => {
-            let change = change(&name, &bound, now)?;
+        VaultCommand::Set { name, bound, login, user, .. } => {
+            let login = login.zip(user).map(|(forge, user)| ForgeLogin::new(forge.into(), &user, None));
+            let login = login.transpose().map_err(Failure::usage)?;
+            let change = Change { login, ..change(&name, &bound, now)? };
             let value = value_of(&name)?;
             let vault = opened(global, &host_environment, folder, true)?;
             let value = value.trim_end_matches(['\r', '\n']).as_bytes();
@@ -59,6 +61,17 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         }
         VaultCommand::Remove { name } => {
             let vault = opened(global, &host_environment, folder, false)?;
+            let contents = vault.contents().map_err(vault_failure)?;
+            if contents.get(&name).is_none()
+                && let Some(near) =
+                    tool::nearest(&name, contents.iter().map(|(entry, _)| entry.name.as_str()))
+            {
+                return Err(Failure::from(format!(
+                    "there is no secret named {}; did you mean `{near}`?",
+                    visible(&name)
+                )));
+            }
+            drop(contents);
             let remove =
                 || vault.remove(&name).and_then(|was| if was { Ok(()) } else { Err(VaultError::Unknown) });
             recorded.change("vault_delete", &json!({ "name": name }), remove)?;
@@ -244,7 +257,7 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
         let rows = contents.iter().map(|(entry, _)| {
             json!({
                 "name": entry.name, "hosts": entry.hosts, "places": entry.places.names(), "set_at": entry.set_at,
-                "last_used_at": entry.last_used_at, "expires_at": entry.expires_at,
+                "last_used_at": entry.last_used_at, "expires_at": entry.expires_at, "login": entry.login,
             })
         });
         return print_json(&rows.collect::<Vec<_>>());
@@ -259,9 +272,12 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
             None => String::new(),
         };
         let used = entry.last_used_at.map_or("never used".to_owned(), |time| format!("used {time:.0}"));
+        let login =
+            entry.login.as_ref().map(|login| format!("login {} at {}; ", login.user, login.kind.as_str()));
         text.push_str(&format!(
-            "{}  {hosts}  ({}; set {:.0}, {used}{ends})\n",
+            "{}  {hosts}  ({}{}; set {:.0}, {used}{ends})\n",
             entry.name.as_str(),
+            login.unwrap_or_default(),
             entry.places.names().join(", "),
             entry.set_at
         ));

@@ -46,12 +46,20 @@ impl FileLines {
             let Some(at) = line(&key) else { continue };
             let entries = match value {
                 Node::List(lines) => lines,
-                Node::Map(limits) => {
+                Node::Map(limits) if key.value == "limits" => {
                     // The keys below `limits` are recorded under the profile itself.
                     for (limit, _) in limits {
                         if let Some(at) = line(&limit) {
                             self.profiles.note(profile, &limit.value, at, Vec::new());
                         }
+                    }
+                    Vec::new()
+                }
+                Node::Map(lists) => {
+                    for (list, value) in lists {
+                        let Some(at) = line(&list) else { continue };
+                        let entries = if let Node::List(lines) = value { lines } else { Vec::new() };
+                        self.profiles.note(profile, &format!("{}.{}", key.value, list.value), at, entries);
                     }
                     Vec::new()
                 }
@@ -142,7 +150,8 @@ mod tests {
     fn keys_and_entries_are_found_on_their_lines() {
         let lines = FileLines::of(
             "# a comment\nmode: smart_auto\nsandbox_config:\n  normal:\n    mode: full_auto\n    deny_read_paths:\n      - .env\n\
-             \n      - rule: \"*.key\"\n        match: [a.key]\n    deny_hosts: [a.org,\n      b.org]\n    limits:\n      cpus: 2\n",
+             \n      - rule: \"*.key\"\n        match: [a.key]\n    deny_hosts: [a.org,\n      b.org]\n    limits:\n      cpus: 2\n    \
+             git_push:\n      deny: [main]\n      allow:\n        - a\n        - b\n",
         );
         assert_eq!((lines.of_key("mode"), lines.of_key("profile")), (Some(2), None));
         let profiles = &lines.profiles;
@@ -150,6 +159,11 @@ mod tests {
         assert_eq!(profiles.of_key("normal", "cpus"), Some(14));
         let entry = |key, position| profiles.of_entry("normal", key, position);
         assert_eq!([entry("deny_read_paths", 0), entry("deny_read_paths", 1)], [Some(7), Some(9)]);
+        let allowed = [entry("git_push.allow", 0), entry("git_push.allow", 1), entry("git_push.deny", 0)];
+        assert_eq!(
+            (allowed, profiles.of_key("normal", "git_push")),
+            ([Some(18), Some(19), Some(16)], Some(15))
+        );
         assert_eq!(
             [entry("deny_hosts", 0), entry("deny_hosts", 1), entry("deny_hosts", 2)],
             [Some(11), Some(12), None]

@@ -88,6 +88,8 @@ mod tests {
             Some(match definition {
                 "ProfileSource" => serde_json::json!({ "sandbox_config": { "normal": inner } }),
                 "Limits" => serde_json::json!({ "sandbox_config": { "normal": { "limits": inner } } }),
+                "BrowserRules" => serde_json::json!({ "sandbox_config": { "normal": { "browser": inner } } }),
+                "GitPush" => serde_json::json!({ "sandbox_config": { "normal": { "git_push": inner } } }),
                 "Scopes" => {
                     let mut oauth = whole["properties"]["oauth"]["examples"][0].clone();
                     oauth["scopes"] = inner;

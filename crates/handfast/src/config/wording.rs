@@ -83,10 +83,12 @@ fn unknown_key(typed: &str, here: &[&'static str]) -> String {
 }
 
 /// Levels at which keys may stand: the YAML that leads to the level, and a description of the level.
-const LEVELS: [(&str, &str); 3] = [
+const LEVELS: [(&str, &str); 5] = [
     ("", "of the whole file, at the beginning of a line"),
     ("sandbox_config:\n  normal:\n    ", "of a profile, below `sandbox_config:` and the profile's name"),
     ("sandbox_config:\n  normal:\n    limits:\n      ", "of a profile's `limits:`"),
+    ("sandbox_config:\n  normal:\n    git_push:\n      ", "of a profile's `git_push:`"),
+    ("sandbox_config:\n  normal:\n    browser:\n      ", "of a profile's `browser:`"),
 ];
 
 /// Returns the keys that may follow this beginning of a file.
@@ -122,6 +124,8 @@ mod tests {
             ("deny_hosts: []\n".to_owned(), "`deny_hosts` is a key of a profile, below `sandbox_config:`"),
             (profile("dialect"), "`dialect` is a key of the whole file"),
             (profile("memory_bytes"), "`memory_bytes` is a key of a profile's `limits:`"),
+            (profile("allow"), "`allow` is a key of a profile's `git_push:`"),
+            ("sandbox_config:\n  n:\n    git_push: {alow: [x]}\n".to_owned(), "did you mean `allow`?"),
             ("photosynthesis: 1\n".to_owned(), "known are `sandbox_config`, `profile`"),
         ] {
             let shown = problem(&text);

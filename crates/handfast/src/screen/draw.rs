@@ -3,13 +3,14 @@
 use engine::Scope;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, List as Rows, ListItem, ListState, Paragraph, Wrap};
 use tool::visible;
 
 use super::state::{Action, Mode, Page, State, key_of};
 use crate::commands::approval_text;
+use crate::moment::Present;
 use crate::terminal::span;
 
 /// Height in lines below which the details replace the list, one question at a time.
@@ -18,7 +19,7 @@ const SMALL: u16 = 14;
 /// Draws the whole screen. Returns the number of visible lines of the details, and the number of
 /// all their lines. No information depends on colour: bold and reversed text are visible on every
 /// terminal.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State, present: &Present) -> (usize, usize) {
     let area = frame.area();
     let bottom = Text::from(wrapped_lines(bottom(state), usize::from(area.width)));
     // Long lines at the bottom must be visible completely, because they describe what a key will do.
@@ -28,13 +29,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
         Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(height)]).areas(area);
     frame.render_widget(Paragraph::new(tabs(state)), top);
     let seen = match state.page {
-        Page::Waiting => waiting(frame, middle, state),
+        Page::Waiting | Page::History => questions(frame, middle, state, present),
         Page::Leases => {
-            leases(frame, middle, state);
+            leases(frame, middle, state, present);
             (0, 0)
         }
         Page::Lists => {
-            rows(frame, middle, state);
+            rows(frame, middle, state, present);
             (0, 0)
         }
     };
@@ -79,6 +80,7 @@ fn tabs(state: &State) -> Line<'static> {
         let count = match page {
             Page::Waiting => state.asked.len(),
             Page::Leases => state.leases.len(),
+            Page::History => state.earlier.len(),
             Page::Lists => state.entries.len(),
         };
         let style =
@@ -89,9 +91,13 @@ fn tabs(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
-    let Some(current) = state.current() else {
-        let text = "Nothing waits for an approval. Questions appear here.";
+/// Draws the list of the questions of a page and, below it, the details of the selected one.
+fn questions(frame: &mut Frame<'_>, area: Rect, state: &State, present: &Present) -> (usize, usize) {
+    let Some(current) = state.shown() else {
+        let text = match state.page {
+            Page::History => "No question was answered yet. Answered and expired questions appear here.",
+            _ => "Nothing waits for an approval. Questions appear here.",
+        };
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), area);
         return (0, 0);
     };
@@ -99,12 +105,12 @@ fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
         area
     } else {
         let most = area.height / 3;
-        let wanted = u16::try_from(state.asked.len()).unwrap_or(most).min(most).max(1);
+        let wanted = u16::try_from(state.rows()).unwrap_or(most).min(most).max(1);
         let [list, details] = Layout::vertical([Constraint::Length(wanted), Constraint::Min(1)]).areas(area);
-        rows(frame, list, state);
+        rows(frame, list, state, present);
         details
     };
-    let lines = wrapped(&approval_text(current), usize::from(details.width));
+    let lines = wrapped(&approval_text(current, present), usize::from(details.width));
     let seen = usize::from(details.height.saturating_sub(1));
     let first = state.scrolled.min(lines.len().saturating_sub(seen));
     let last = (first + seen).min(lines.len());
@@ -113,34 +119,50 @@ fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
     } else {
         String::new()
     };
-    let title = format!(" {} of {} ", state.selected + 1, state.asked.len());
+    let title = format!(" {} of {} ", state.selected + 1, state.rows());
     let block = Block::new().borders(Borders::TOP).title(title).title(Line::from(part).right_aligned());
+    let styled = |line| Line::styled(line, difference_style(line, state.has_colours));
     let shown: Vec<Line<'_>> =
-        lines.iter().skip(first).take(seen).map(|line| Line::raw(line.as_str())).collect();
+        lines.iter().skip(first).take(seen).map(|line| styled(line.as_str())).collect();
     frame.render_widget(Paragraph::new(shown).block(block), details);
     (seen, lines.len())
 }
 
+/// Indentation of a preview in the details of a question.
+const PREVIEW: &str = "    ";
+
+/// Returns the style of a line of the details: lines of a difference have the usual colours.
+fn difference_style(line: &str, has_colours: bool) -> Style {
+    let Some(line) = line.strip_prefix(PREVIEW).filter(|_| has_colours) else { return Style::new() };
+    match line {
+        head if head.starts_with("+++ ") || head.starts_with("--- ") => Modifier::BOLD.into(),
+        added if added.starts_with('+') => Color::Green.into(),
+        removed if removed.starts_with('-') => Color::Red.into(),
+        hunk if hunk.starts_with("@@ ") => Color::Cyan.into(),
+        _ => Style::new(),
+    }
+}
+
 /// Draws the list, and below it the full text of the selected lease, for which a row of the list
 /// may be too short.
-fn leases(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let Some(lease) = state.leases.get(state.selected) else { return rows(frame, area, state) };
+fn leases(frame: &mut Frame<'_>, area: Rect, state: &State, present: &Present) {
+    let Some(lease) = state.leases.get(state.selected) else { return rows(frame, area, state, present) };
     let whole = wrapped(&format!("{}: {}", lease.id, visible(&lease.covers)), usize::from(area.width));
     let wanted = u16::try_from(whole.len() + 1).unwrap_or(u16::MAX).min(area.height / 2);
     let [list, details] = Layout::vertical([Constraint::Min(1), Constraint::Length(wanted)]).areas(area);
-    rows(frame, list, state);
+    rows(frame, list, state, present);
     let lines: Vec<Line<'_>> = whole.iter().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP)), details);
 }
 
-fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn rows(frame: &mut Frame<'_>, area: Rect, state: &State, present: &Present) {
     let items: Vec<ListItem<'_>> = match state.page {
         Page::Waiting => state
             .asked
             .iter()
             .map(|asked| {
                 let effects = asked.question.effects.join("; ");
-                let time = asked.asked_at.strftime("%H:%M:%S");
+                let time = present.time_of_day(asked.asked_at);
                 let gone = if asked.caller_waits { "" } else { "(call ended)  " };
                 let tool = visible(&asked.question.tool);
                 ListItem::new(format!("{time}  {gone}{tool}  {}", visible(&effects)))
@@ -150,8 +172,17 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
             .leases
             .iter()
             .map(|lease| {
-                let until = lease.expires_at.strftime("%Y-%m-%d %H:%M");
+                let until = present.local(lease.expires_at);
                 ListItem::new(format!("until {until}, used {} times: {}", lease.uses, visible(&lease.covers)))
+            })
+            .collect(),
+        Page::History => state
+            .earlier
+            .iter()
+            .map(|asked| {
+                let time = present.local(asked.answered_at.unwrap_or(asked.asked_at));
+                let headline = visible(&asked.question.headline());
+                ListItem::new(format!("{time}  {:<9} {headline}", asked.state_name()))
             })
             .collect(),
         Page::Lists => state
@@ -216,7 +247,7 @@ fn bottom(state: &State) -> Vec<(String, Modifier)> {
 fn what(state: &State, action: &Action) -> String {
     match action {
         Action::Allow { id, scope } => match state.offered(id, *scope) {
-            Some(offer) => format!("Allow for {}: {}", span(offer.seconds), visible(&offer.covers)),
+            Some(offer) => format!("Allow for {}: {}", span(offer.seconds), visible(&offer.description())),
             None => format!("Allow {scope}"),
         },
         Action::Revoke { id } => {
@@ -251,6 +282,7 @@ fn keys(state: &State) -> String {
             keys + "[Tab] page  [q] quit"
         }
         Page::Leases => "[x] revoke  [Tab] page  [q] quit".to_owned(),
+        Page::History => "[PgDn] more  [Tab] page  [q] quit".to_owned(),
         Page::Lists => "[+] add  [x] remove  [Tab] page  [q] quit".to_owned(),
     }
 }

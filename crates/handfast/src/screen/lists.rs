@@ -27,7 +27,7 @@ pub(super) fn entries(file: &Path, profile: &str) -> io::Result<Vec<Entry>> {
 }
 
 /// Adds an entry at the end of its list.
-pub(super) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
+pub(crate) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     let before = read(file)?;
     let key = entry.list.key();
     let mut expected = profiles_as_json(&before)?;

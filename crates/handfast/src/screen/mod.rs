@@ -5,12 +5,13 @@
 //! processes.
 
 mod draw;
-mod lists;
-mod state;
+pub(crate) mod lists;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{self, ExitCode};
@@ -30,9 +31,10 @@ use crate::clock::SystemClock;
 use crate::commands::{Failure, describe_grant, engine_of, tokio_runtime};
 use crate::config::{ConfigFile, USER_FILE};
 use crate::host_environment::HostEnvironment;
+use crate::moment::Present;
 use crate::signals::Signals;
 use crate::terminal::forget_typed;
-use state::{Action, State};
+use state::{Action, Content, State};
 
 /// Name of the answering party in the audit.
 const BY: &str = "the user, at the approvals screen";
@@ -51,12 +53,16 @@ pub(crate) fn run(global: &Global, store: Arc<dyn Store>) -> Result<ExitCode, Fa
     let file = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     let _attention = store.pay_attention(None)?;
     let watch = store.watch()?;
+    // https://no-color.org
+    let has_no_colours =
+        host_environment.passed_on.get(OsStr::new("NO_COLOR")).is_some_and(|value| !value.is_empty());
     let mut screen = Screen {
         approvals: Approvals::new(store, Arc::new(SystemClock)),
         watch,
         profile: profile(global, file.as_deref()),
         file,
-        state: State::new(String::new()),
+        state: State::new(String::new(), !has_no_colours),
+        rings: false,
         global,
     };
     let runtime = tokio_runtime()?;
@@ -70,7 +76,7 @@ pub(crate) fn run(global: &Global, store: Arc<dyn Store>) -> Result<ExitCode, Fa
 }
 
 /// Returns the profile whose lists are edited: the chosen one, else the user's own.
-fn profile(global: &Global, file: Option<&std::path::Path>) -> String {
+pub(crate) fn profile(global: &Global, file: Option<&std::path::Path>) -> String {
     // The page of the lists reports a file that cannot be read.
     let own = || ConfigFile::read(file?).ok().flatten()?.settings.profile;
     global.profile.clone().or_else(own).unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned())
@@ -104,6 +110,8 @@ struct Screen<'a> {
     /// Path of the user's configuration, or `None` if there is no home folder.
     file: Option<PathBuf>,
     state: State,
+    /// True if a question has come since the last drawing.
+    rings: bool,
     global: &'a Global,
 }
 
@@ -115,12 +123,16 @@ impl Screen<'_> {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut looked = 0_u32;
         self.renew()?;
+        // Questions that waited before the screen was opened are seen at once.
+        self.rings = false;
         let mut stale = true;
         loop {
             if stale {
                 let mut details = (0, 0);
-                terminal.draw(|frame| details = draw::draw(frame, &self.state))?;
+                let present = Present::by(&SystemClock);
+                terminal.draw(|frame| details = draw::draw(frame, &self.state, &present))?;
                 self.state.is_drawn(details.0, details.1);
+                self.ring()?;
                 stale = false;
             }
             tokio::select! {
@@ -152,16 +164,30 @@ impl Screen<'_> {
     }
 
     fn renew(&mut self) -> Result<(), Failure> {
-        let mut asked = self.approvals.list(true)?;
-        asked.retain(|asked| asked.state == store_api::ApprovalState::Waiting);
+        let (asked, earlier) = self
+            .approvals
+            .list(false)?
+            .into_iter()
+            .partition(|asked| asked.state == store_api::ApprovalState::Waiting);
         let entries = self.file.as_ref().map(|file| lists::entries(file, &self.profile));
         self.state.lists_of = match (&self.file, &entries) {
             (Some(file), Some(Err(error))) => format!("cannot read {}: {error}", file.display()),
             _ => self.lists_of(),
         };
         let entries = entries.and_then(Result::ok).unwrap_or_default();
-        self.state.renew(asked, self.approvals.leases(true)?, entries);
+        let leases = self.approvals.leases(true)?;
+        self.rings |= self.state.renew(Content { asked, earlier, leases, entries });
         Ok(())
+    }
+
+    /// Rings the bell of the terminal if a question has come since the last time.
+    fn ring(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.rings) {
+            return Ok(());
+        }
+        let mut out = io::stdout();
+        out.write_all(b"\x07")?;
+        out.flush()
     }
 
     fn lists_of(&self) -> String {

@@ -15,15 +15,18 @@ pub(super) enum Page {
     Leases,
     /// Allow and deny lists of the user's configuration.
     Lists,
+    /// Questions that were answered or have expired.
+    History,
 }
 
 impl Page {
-    pub(super) const ALL: [Self; 3] = [Self::Waiting, Self::Leases, Self::Lists];
+    pub(super) const ALL: [Self; 4] = [Self::Waiting, Self::Leases, Self::Lists, Self::History];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Waiting => "Waiting",
             Self::Leases => "Leases",
+            Self::History => "History",
             Self::Lists => "Lists",
         }
     }
@@ -31,9 +34,9 @@ impl Page {
 
 /// One entry of a list in the user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) list: List,
-    pub(super) text: String,
+pub(crate) struct Entry {
+    pub(crate) list: List,
+    pub(crate) text: String,
 }
 
 /// The mode of the screen's bottom.
@@ -66,6 +69,8 @@ pub(super) struct State {
     pub(super) page: Page,
     pub(super) mode: Mode,
     pub(super) asked: Vec<StoredQuestion>,
+    /// Questions that wait no longer, the newest first.
+    pub(super) earlier: Vec<StoredQuestion>,
     pub(super) leases: Vec<Lease>,
     pub(super) entries: Vec<Entry>,
     /// Profile and file of the entries, or the reason why they are unknown.
@@ -80,16 +85,29 @@ pub(super) struct State {
     drawn: Option<String>,
     /// True if another question has replaced the one that the user was looking at.
     replaced: bool,
+    /// True if differences are shown in colours.
+    pub(super) has_colours: bool,
     /// Outcome of the last action.
     pub(super) said: String,
 }
 
+/// Content of the pages.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) asked: Vec<StoredQuestion>,
+    pub(super) earlier: Vec<StoredQuestion>,
+    pub(super) leases: Vec<Lease>,
+    pub(super) entries: Vec<Entry>,
+}
+
 impl State {
-    pub(super) fn new(lists_of: String) -> Self {
+    pub(super) fn new(lists_of: String, has_colours: bool) -> Self {
         Self {
             page: Page::Waiting,
             mode: Mode::Browse,
             asked: Vec::new(),
+            earlier: Vec::new(),
+            has_colours,
             leases: Vec::new(),
             entries: Vec::new(),
             lists_of,
@@ -112,10 +130,15 @@ impl State {
     }
 
     /// Replaces the content with the current one. The selection stays if the item still exists. A
-    /// pending second key is cancelled if its question is gone.
-    pub(super) fn renew(&mut self, asked: Vec<StoredQuestion>, leases: Vec<Lease>, entries: Vec<Entry>) {
+    /// pending second key is cancelled if its question is gone. Returns true if a question has come
+    /// whose call waits.
+    pub(super) fn renew(&mut self, content: Content) -> bool {
         let before = self.current().map(|asked| asked.question.id.clone());
+        let Content { asked, earlier, leases, entries } = content;
+        let is_known = |id: &str| self.asked.iter().any(|known| known.question.id == id);
+        let has_new = asked.iter().any(|asked| asked.caller_waits && !is_known(&asked.question.id));
         self.asked = asked;
+        self.earlier = earlier;
         self.leases = leases;
         self.entries = entries;
         if self.page == Page::Waiting {
@@ -138,9 +161,20 @@ impl State {
             }
         }
         self.selected = self.selected.min(self.rows().saturating_sub(1));
+        has_new
     }
 
-    /// Returns the selected question.
+    /// Returns the question whose details are shown: the selected one that waits, or the selected one of
+    /// the history.
+    pub(super) fn shown(&self) -> Option<&StoredQuestion> {
+        match self.page {
+            Page::Waiting => self.current(),
+            Page::History => self.earlier.get(self.selected),
+            Page::Leases | Page::Lists => None,
+        }
+    }
+
+    /// Returns the selected question that waits.
     pub(super) fn current(&self) -> Option<&StoredQuestion> {
         self.asked.get(self.selected).filter(|_| self.page == Page::Waiting)
     }
@@ -149,6 +183,7 @@ impl State {
         match self.page {
             Page::Waiting => self.asked.len(),
             Page::Leases => self.leases.len(),
+            Page::History => self.earlier.len(),
             Page::Lists => self.entries.len(),
         }
     }

@@ -7,17 +7,28 @@ use policy::List;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Color;
 use ratatui::text::Span;
 use store_api::{ApprovalState, Lease, LeaseKind};
 use tool::{CallId, Level};
 
 use super::draw::draw;
-use super::state::{Action, Entry, State};
+use super::state::{Action, Content, Entry, State};
+use crate::moment::Present;
+
+fn waiting(asked: Vec<StoredQuestion>) -> Content {
+    Content { asked, ..Content::default() }
+}
 
 fn asked(id: &str) -> StoredQuestion {
     let at = jiff::Timestamp::constant(1_767_225_600, 0);
-    let offer =
-        |scope, covers: &str, seconds| Offer { scope, pattern: None, covers: covers.to_owned(), seconds };
+    let offer = |scope, covers: &str, seconds| Offer {
+        scope,
+        pattern: None,
+        covers: covers.to_owned(),
+        seconds,
+        past: None,
+    };
     StoredQuestion {
         question: Approval {
             id: id.to_owned(),
@@ -30,6 +41,7 @@ fn asked(id: &str) -> StoredQuestion {
             reason: "in mode smart_auto, calls of level moderate are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
             once_only: false,
+            patterns_in_the_cell: false,
             terminal_only: false,
             offers: vec![offer(Scope::Project, "exactly this, in this workspace", 30 * 86_400)],
             pattern_kind: Some(PatternKind::Write),
@@ -81,6 +93,49 @@ fn entry() -> Entry {
     Entry { list: List::DenyExecCommand, text: "git push".to_owned() }
 }
 
+#[test]
+fn answered_questions_are_on_a_page_of_their_own_with_their_details() {
+    let mut screen = Screen::new((80, 24), Vec::new());
+    let answered = StoredQuestion {
+        state: ApprovalState::Denied,
+        answered_at: Some("2026-01-01T00:01:00Z".parse().unwrap()),
+        answered_by: Some("ann".to_owned()),
+        message: Some("not now".to_owned()),
+        ..asked("b")
+    };
+    screen.state.renew(Content { earlier: vec![answered], ..Content::default() });
+    for _ in 0..3 {
+        screen.press(KeyCode::Tab);
+    }
+    let shown = screen.shown();
+    assert!(shown.contains("2026-01-01 00:01:00 UTC  denied    write b.txt"), "{shown}");
+    assert!(shown.contains("answered by ann: not now") && shown.contains("+→   2"), "{shown}");
+    // A question of the history is answered by no key.
+    for key in ['y', 'n', 'p'] {
+        assert_eq!(screen.press(KeyCode::Char(key)), None);
+    }
+}
+
+#[test]
+fn a_difference_has_colours_where_they_are_wanted_and_a_new_question_rings() {
+    let colour_of = |screen: &mut Screen, sign: &str| {
+        screen.shown();
+        let buffer = screen.terminal.backend().buffer();
+        let mut rows =
+            (0..buffer.area.height).map(|y| (buffer.cell((4, y)).unwrap(), buffer.cell((5, y)).unwrap()));
+        rows.find(|(first, next)| first.symbol() == sign && next.symbol() == "→").unwrap().0.fg
+    };
+    let mut screen = Screen::new((80, 24), vec![asked("a")]);
+    assert_eq!(colour_of(&mut screen, "+"), Color::Reset);
+    screen.state.has_colours = true;
+    assert_eq!((colour_of(&mut screen, "+"), colour_of(&mut screen, "-")), (Color::Green, Color::Red));
+
+    assert!(!screen.state.renew(waiting(vec![asked("a")])));
+    assert!(screen.state.renew(waiting(vec![asked("b"), asked("a")])));
+    let gone = StoredQuestion { caller_waits: false, ..asked("c") };
+    assert!(!screen.state.renew(waiting(vec![gone, asked("b"), asked("a")])), "nobody waits for this answer");
+}
+
 /// A screen of a fixed size with questions.
 struct Screen {
     terminal: Terminal<TestBackend>,
@@ -89,8 +144,9 @@ struct Screen {
 
 impl Screen {
     fn new(size: (u16, u16), asked: Vec<StoredQuestion>) -> Self {
-        let mut state = State::new("profile normal in /home/ann/.config/handfast/config.yaml".to_owned());
-        state.renew(asked, vec![lease()], vec![entry()]);
+        let mut state =
+            State::new("profile normal in /home/ann/.config/handfast/config.yaml".to_owned(), false);
+        state.renew(Content { asked, leases: vec![lease()], entries: vec![entry()], ..Content::default() });
         let mut screen = Self { terminal: Terminal::new(TestBackend::new(size.0, size.1)).unwrap(), state };
         screen.shown();
         screen
@@ -99,7 +155,8 @@ impl Screen {
     /// Draws the screen, and returns its lines without trailing spaces.
     fn shown(&mut self) -> String {
         let mut details = (0, 0);
-        self.terminal.draw(|frame| details = draw(frame, &self.state)).unwrap();
+        let present = Present::at("2026-01-01T00:02:00Z".parse().unwrap());
+        self.terminal.draw(|frame| details = draw(frame, &self.state, &present)).unwrap();
         self.state.is_drawn(details.0, details.1);
         let buffer = self.terminal.backend().buffer();
         let row = |y: u16| {
@@ -129,12 +186,12 @@ impl Screen {
 fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     let mut screen = Screen::new((80, 24), vec![asked("b"), asked("a")]);
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (2)   Leases (1)   Lists (1)
+    handfast   Waiting (2)   Leases (1)   Lists (1)   History (0)
     00:00:00  file_edit  write b.txt
     00:00:00  file_edit  write a.txt
      1 of 2 ────────────────────────────────────────────────────────────────────────
     file_edit (moderate)  waiting
-    in /w, asked 2026-01-01 00:00:00 UTC by session s1
+    in /w, asked 2026-01-01 00:00:00 UTC (2 min ago) by session s1
 
       write b.txt
     because in mode smart_auto, calls of level moderate are asked about
@@ -157,14 +214,14 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     let mut small = Screen::new((30, 12), vec![asked("b"), asked("a")]);
     insta::assert_snapshot!(small.shown(), @r"
     handfast   Waiting (2)   Lease
-     1 of 2 ───── lines 1-7 of 24
+     1 of 2 ───── lines 1-7 of 25
     file_edit (moderate)  waiting
     in /w, asked 2026-01-01
-    00:00:00 UTC by session s1
+    00:00:00 UTC (2 min ago) by
+    session s1
 
       write b.txt
     because in mode smart_auto,
-    calls of level moderate are
     [y] once  [p] project  [n] no
      [PgDn] more  [Tab] page  [q]
     quit
@@ -172,14 +229,14 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     small.press(KeyCode::PageDown);
     insta::assert_snapshot!(small.shown(), @r"
     handfast   Waiting (2)   Lease
-     1 of 2 ──── lines 8-14 of 24
+     1 of 2 ──── lines 8-14 of 25
+    calls of level moderate are
     asked about
     rule mode: smart_auto
 
         --- a/f
         +++ b/f
         @@ -1,2 +1,2 @@
-         一二
     [y] once  [p] project  [n] no
      [PgDn] more  [Tab] page  [q]
     quit
@@ -212,7 +269,7 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
     insta::assert_snapshot!(lines(screen.shown()), @r"
     [p] or [Enter] confirms   any other key: back
     Allow for 30 days: exactly this, in this workspace
-         一二
+        @@ -1,2 +1,2 @@
     ");
     let action = screen.press(KeyCode::Char('p'));
     assert_eq!(action, Some(Action::Allow { id: "a".to_owned(), scope: Scope::Project }));
@@ -221,7 +278,7 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
     insta::assert_snapshot!(lines(screen.shown()), @r"
     [Enter] denies   [Esc] back
     Deny. Message to the agent: use b_
-         一二
+        @@ -1,2 +1,2 @@
     ");
     let denied = Action::Deny { id: "a".to_owned(), message: Some("use b".to_owned()) };
     assert_eq!(screen.press(KeyCode::Enter), Some(denied));
@@ -235,7 +292,7 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
 fn leases_and_lists_have_pages_of_their_own() {
     let mut screen = Screen::new((60, 8), Vec::new());
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Leases (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)   History (0
     Nothing waits for an approval. Questions appear here.
 
 
@@ -247,8 +304,8 @@ fn leases_and_lists_have_pages_of_their_own() {
     screen.press(KeyCode::Tab);
     screen.press(KeyCode::Char('x'));
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Leases (1)   Lists (1)
-    until 2026-01-01 01:00, used 2 times: exactly this, in this
+    handfast   Waiting (0)   Leases (1)   Lists (1)   History (0
+    until 2026-01-01 01:00:00 UTC, used 2 times: exactly this, i
 
 
     ────────────────────────────────────────────────────────────
@@ -261,7 +318,7 @@ fn leases_and_lists_have_pages_of_their_own() {
     screen.press(KeyCode::Char('+'));
     screen.type_text("npm");
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Leases (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)   History (0
     profile normal in /home/ann/.config/handfast/config.yaml
     deny_exec_command           git push
 
@@ -274,7 +331,7 @@ fn leases_and_lists_have_pages_of_their_own() {
     assert_eq!(screen.press(KeyCode::Enter), Some(Action::Add(added)));
     screen.press(KeyCode::Char('x'));
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Leases (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)   History (0
     profile normal in /home/ann/.config/handfast/config.yaml
     deny_exec_command           git push
 
@@ -292,10 +349,10 @@ fn a_key_answers_no_question_that_was_not_on_the_screen() {
     // Another process answers the visible question. The key arrives before the next drawing, or
     // right after it.
     for drawn in [false, true] {
-        screen.state.renew(vec![asked("b"), asked("a")], Vec::new(), Vec::new());
+        screen.state.renew(waiting(vec![asked("b"), asked("a")]));
         screen.press(KeyCode::Home);
         screen.shown();
-        screen.state.renew(vec![asked("a")], Vec::new(), Vec::new());
+        screen.state.renew(waiting(vec![asked("a")]));
         if drawn {
             screen.shown();
         }
@@ -305,14 +362,14 @@ fn a_key_answers_no_question_that_was_not_on_the_screen() {
         assert_eq!(screen.press(KeyCode::Char('y')), Some(allowed), "the control");
     }
     // A question appears on an empty screen.
-    screen.state.renew(Vec::new(), Vec::new(), Vec::new());
+    screen.state.renew(waiting(Vec::new()));
     screen.shown();
-    screen.state.renew(vec![asked("c")], Vec::new(), Vec::new());
+    screen.state.renew(waiting(vec![asked("c")]));
     assert_eq!(screen.press(KeyCode::Char('y')), None);
     screen.shown();
     assert!(screen.press(KeyCode::Char('y')).is_some(), "the control");
     // New questions above the selected one leave it in place.
-    screen.state.renew(vec![asked("d"), asked("c")], Vec::new(), Vec::new());
+    screen.state.renew(waiting(vec![asked("d"), asked("c")]));
     let allowed = Action::Allow { id: "c".to_owned(), scope: Scope::Once };
     assert_eq!(screen.press(KeyCode::Char('y')), Some(allowed));
 }

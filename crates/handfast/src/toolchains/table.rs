@@ -82,6 +82,13 @@ pub(super) const KINDS: &[Kind] = &[
         .telling("NVM_DIR"),
     Kind::new(".fnm", Some("FNM_DIR"), &["aliases", "bin", "fnm", "node-versions"]),
     Kind::new(".local/share/fnm", None, &["aliases", "bin", "fnm", "node-versions"]),
+    Kind::new(
+        ".dotnet",
+        Some("DOTNET_ROOT"),
+        &["dotnet", "host", "packs", "sdk", "sdk-manifests", "shared", "templates", "tools"],
+    )
+    .telling("DOTNET_ROOT"),
+    Kind::new(".config/composer", Some("COMPOSER_HOME"), &["vendor"]),
     Kind::new(".volta", Some("VOLTA_HOME"), &["bin", "tools/image", "tools/shared", "tools/user"])
         .telling("VOLTA_HOME"),
     Kind::new(".bun", Some("BUN_INSTALL"), &["bin", "install/cache", "install/global"]),
@@ -159,6 +166,7 @@ impl Kind {
             repositories: self.repositories.iter().map(PathBuf::from).collect(),
             excepted: self.excepted.iter().map(PathBuf::from).collect(),
             named,
+            of_path: None,
         };
         let named = self.variable.and_then(|variable| places.named(variable)).map(|folder| at(folder, true));
         let data = self.folder.strip_prefix(".local/share/").zip(places.named("XDG_DATA_HOME"));

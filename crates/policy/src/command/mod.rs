@@ -34,7 +34,7 @@ pub(crate) use matching::{CommandEffect, Operand, known_form, possible_paths};
 pub(crate) use prefix::{CommandRules, word_matches};
 pub(crate) use programs::{base_name, is_interpreter};
 pub(crate) use reach::ReachedCommands;
-pub(crate) use runs::is_never_leased;
+pub(crate) use runs::{is_never_leased, is_of_the_project};
 pub use scripts_run::Runs;
 pub(crate) use scripts_run::runs;
 pub(crate) use table::{Class, Kind, has_table};

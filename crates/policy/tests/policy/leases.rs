@@ -94,6 +94,61 @@ fn a_leased_folder_is_a_root_that_is_read_and_not_written() {
 }
 
 #[test]
+fn a_lease_of_what_runs_code_of_the_project_covers_calls_that_can_be_undone_alone() {
+    for mode in [Mode::SmartAuto, Mode::AskAlways] {
+        let json = r#"{"normal": {"undoable": "table", "deny_exec_command": ["cargo publish"], "dangerous": "ask"}}"#;
+        let policy = policy(json, mode);
+        let leased = leased(&policy, &[command("npm run"), command("cargo"), command("/usr/bin/git commit")]);
+        let verdict = |policy: &Policy, line: &str, undoable: bool, background: bool| {
+            let parts = [run(line)];
+            let request =
+                Request { undoable_in_force: undoable, background, ..request(&parts, Level::Moderate) };
+            policy.decide(&request).verdict
+        };
+        for line in [
+            "npm run build",
+            "npm run test:unit -- --watch=false",
+            "cargo build && cargo test -p a",
+            "ls; npm run lint",
+        ] {
+            // The control: without the lease, each is asked about.
+            assert_eq!(verdict(&policy, line, true, false), Verdict::Check, "{line}");
+            assert_eq!(verdict(&leased, line, true, false), Verdict::Pass, "{line}");
+            assert_eq!(verdict(&leased, line, false, false), Verdict::Check, "{line}");
+            assert_eq!(verdict(&leased, line, true, true), Verdict::Check, "{line}");
+        }
+        for line in [
+            "npm install left-pad",
+            "npm run build; curl example.com",
+            "npm run build > /etc/passwd",
+            "NODE_OPTIONS=--require=./x npm run build",
+            "$X run build",
+            "git push",
+            "npx run",
+            "./npm run build",
+        ] {
+            assert_eq!(verdict(&leased, line, true, false), Verdict::Check, "{line}");
+        }
+        assert_eq!(verdict(&leased, "cargo publish", true, false), Verdict::Deny);
+        assert_eq!(verdict(&leased, "cargo build; rm -rf /", true, false), Verdict::Check);
+        let part = run("npm run build");
+        assert!(policy.lease_coverage(&command("npm run"))(&part));
+        assert!(!policy.lease_coverage(&command("npm test"))(&part));
+        assert!(!policy.lease_coverage(&command("npm run"))(&run("ls")));
+    }
+    // An offer names an action.
+    let policy = policy(r#"{"normal": {"undoable": "table"}}"#, Mode::SmartAuto);
+    let offered = |line: &str| {
+        let parts = [run(line)];
+        let request = Request { undoable_in_force: true, ..request(&parts, Level::Moderate) };
+        policy.lease_for(&request)
+    };
+    assert_eq!(offered("npm run build"), Some(command("npm run")));
+    assert_eq!(offered("git commit --allow-empty -m x"), Some(command("git commit")));
+    assert_eq!(offered("git -C sub commit"), None);
+}
+
+#[test]
 fn what_a_beginning_says_too_little_about_is_never_leased() {
     let policy = policy("{}", Mode::SmartAuto);
     for words in [
@@ -104,23 +159,13 @@ fn what_a_beginning_says_too_little_about_is_never_leased() {
         "node x.js",
         "perl",
         "awk",
-        "git",
-        "git status",
-        "/usr/bin/git",
+        "deno run",
         "gh pr",
-        "npm run",
-        "npm",
-        "cargo",
-        "cargo test",
-        "pip3.11 install",
-        "uv run",
-        "apt-get install",
         "env",
         "sudo",
         "xargs",
         "timeout 5",
         "ssh",
-        "make",
         "find",
         "tar",
         "",

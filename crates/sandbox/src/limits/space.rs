@@ -1,8 +1,10 @@
 //! The disk space that a command may fill, if the profile has no limit: half of the space that is
 //! free when the command starts.
 //!
-//! Free space is checked often, because that is cheap. The command's files are counted only if the
-//! free space fell by more than the command may use, because other processes fill disks as well.
+//! Free space is checked often, because that is cheap. The command's files are counted if the free
+//! space fell by more than the command may use, because other processes fill disks as well. The files
+//! in folders of its own are also counted after 1, 2, 4, ... seconds: while others free space, the
+//! command can use space without a fall.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,6 +40,10 @@ struct Disk {
     at_start: Amount,
     /// Free space below which the command's files are counted.
     count_below: Amount,
+    /// Time of the next count that does not depend on the free space.
+    next_count: Instant,
+    /// Time from that count to the one after it.
+    gap: Duration,
 }
 
 /// An amount of disk space in bytes and number of files.
@@ -49,6 +55,12 @@ struct Amount {
 
 /// Unit of `st_blocks` in bytes, on every file system.
 const BLOCK: u64 = 512;
+
+/// Time from the start of a command to the first count that does not depend on the free space.
+const FIRST_COUNT: Duration = Duration::from_secs(1);
+
+/// Maximum time for such a count.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Maximum time for counting. Space that is not counted by then is attributed to the command.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -70,6 +82,8 @@ impl Space {
                 folders: vec![written],
                 at_start,
                 count_below: Amount::default(),
+                next_count: Instant::now() + FIRST_COUNT,
+                gap: FIRST_COUNT,
             };
             disk.count_after(Amount::default(), at_start);
             space.disks.push(disk);
@@ -114,7 +128,7 @@ impl Disk {
         let Some(now) = self.folders.first().and_then(|written| free(&written.folder)) else { return false };
         let enough = |now: u64, below: u64| now >= below;
         if enough(now.bytes, self.count_below.bytes) && enough(now.files, self.count_below.files) {
-            return false;
+            return self.is_exceeded_by_its_own(without_name);
         }
         let (most, until) = (self.most(), Instant::now() + TIMEOUT);
         let mut used = Amount { bytes: without_name(self.device), files: 0 };
@@ -125,6 +139,23 @@ impl Disk {
             }
         }
         self.count_after(used, now);
+        used.bytes > most.bytes || used.files > most.files
+    }
+
+    /// Counts the files in folders of the command's own, if it is time for that.
+    fn is_exceeded_by_its_own(&mut self, without_name: &impl Fn(u64) -> u64) -> bool {
+        if Instant::now() < self.next_count {
+            return false;
+        }
+        let most = self.most();
+        let mut used = Amount { bytes: without_name(self.device), files: 0 };
+        let until = Instant::now() + SHORT_TIMEOUT;
+        for written in self.folders.iter().filter(|written| written.is_its_own) {
+            // Use the sum so far; the rest is left to the next count.
+            let _incomplete = count(&written.folder, None, most, until, &mut used);
+        }
+        self.next_count = Instant::now() + self.gap;
+        self.gap = self.gap.saturating_mul(2);
         used.bytes > most.bytes || used.files > most.files
     }
 }
@@ -191,7 +222,14 @@ mod tests {
     fn disk(folder: &Path, is_its_own: bool, at_start: Amount) -> Disk {
         let device = fs::metadata(folder).unwrap().dev();
         let folders = vec![WrittenFolder { folder: folder.to_owned(), is_its_own }];
-        let mut disk = Disk { device, folders, at_start, count_below: Amount::default() };
+        let mut disk = Disk {
+            device,
+            folders,
+            at_start,
+            count_below: Amount::default(),
+            next_count: Instant::now(),
+            gap: Duration::from_hours(1),
+        };
         // Pretend that the whole disk was free before, so that the free space always looks too
         // small.
         disk.count_below = Amount { bytes: u64::MAX, files: u64::MAX };
@@ -214,6 +252,24 @@ mod tests {
         let at_start = Amount { bytes: 1_000_000, files: 100 };
         assert!(!disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
         assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 400_000));
+    }
+
+    #[test]
+    fn what_the_command_uses_while_others_free_as_much_is_counted_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("big"), vec![1; 300_000]).unwrap();
+        let full = |is_its_own| {
+            let mut disk = disk(folder.path(), is_its_own, Amount { bytes: 400_000, files: 100 });
+            // The free space never fell.
+            disk.count_below = Amount::default();
+            disk
+        };
+        let mut one = full(true);
+        assert!(one.is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
+        assert!(!one.is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0), "the next count has to wait");
+        // In folders that others write to as well, only a fall of the free space leads to a count.
+        assert!(!full(false).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
+        assert!(full(false).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 400_000));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A waiting cell that already shows the paths of the next call.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub(crate) struct PreparationInputs {
     pub(crate) workspace: PathBuf,
     pub(crate) read_only: Vec<PathBuf>,
     pub(crate) toolchains: Vec<PathBuf>,
+    pub(crate) links: BTreeMap<PathBuf, PathBuf>,
     /// Covered paths, with the identity of each: a cover disappears from a file that another file
     /// replaces.
     pub(crate) covered: Vec<(PathBuf, Option<FileIdentity>)>,
@@ -78,6 +80,7 @@ impl PreparationInputs {
             workspace: spec.workspace.clone(),
             read_only: spec.read_only.clone(),
             toolchains: spec.toolchains.clone(),
+            links: spec.links.clone(),
             covered: spec.covered.iter().map(|path| (path.clone(), FileIdentity::at(path).ok())).collect(),
             read_write: spec.read_write.clone(),
             home_files: spec.home_files.clone(),

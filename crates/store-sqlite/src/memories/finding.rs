@@ -157,6 +157,7 @@ mod tests {
 
     use super::*;
     use crate::SqliteStore;
+    use crate::database::TO_FORMAT_8;
 
     const MODEL: [u8; 32] = [1; 32];
 
@@ -208,6 +209,7 @@ mod tests {
         let store = SqliteStore::open(folder.path()).unwrap();
         store.memories().create(&who(), "i", ("k", "boats"), false).unwrap();
         let as_format_6 = |connection: &mut Connection| {
+            connection.execute_batch(TO_FORMAT_8).unwrap();
             connection
                 .execute_batch(
                     "DROP TABLE memory_vectors; DROP INDEX memories_by_agent; ALTER TABLE packs DROP COLUMN blocks;

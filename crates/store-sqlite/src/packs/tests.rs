@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Retention, Store as _};
 
 use crate::SqliteStore;
+use crate::database::TO_FORMAT_8;
 
 use super::*;
 
@@ -95,6 +96,7 @@ fn as_format_5(store: &SqliteStore) {
                 .unwrap();
         }
     }
+    connection.execute_batch(TO_FORMAT_8).unwrap();
     connection
         .execute_batch(
             "CREATE INDEX checkpoint_entries_by_content ON checkpoint_entries (content) WHERE content IS NOT NULL;

@@ -17,7 +17,10 @@ pub(crate) enum Fault {
     SecondAnswerCounts,
     UsedTwice,
     ExpiredLease,
-    PrefixOfAnyWorkspace,
+    PartOfAnyWorkspace,
+    PathIgnored,
+    CallsWithoutEnd,
+    WorkspaceIgnored,
     TimeIgnored,
     OutputWithoutSession,
     EmptyContent,
@@ -111,11 +114,22 @@ forwards! { AuditLog by audit; {
         Ok(rows)
     }
     fn list(&self, filter: &Filter) -> StoreResult<Vec<RecordedRow>> {
-        let mut rows = self.inner.audit().list(filter)?;
+        let mut filter = filter.clone();
+        if self.has(Fault::WorkspaceIgnored) {
+            filter.workspace = None;
+        }
+        let mut rows = self.inner.audit().list(&filter)?;
         if self.has(Fault::RowsOfOneProcess) {
             rows.retain(|row| row.sequence % 2 == 1);
         }
         Ok(rows)
+    }
+    fn calls_with_part(&self, part: &str, limit: u32) -> StoreResult<Vec<String>> {
+        let mut calls = self.inner.audit().calls_with_part(part, limit)?;
+        if self.has(Fault::CallsWithoutEnd) {
+            calls.retain(|call| call.starts_with(part));
+        }
+        Ok(calls)
     }
 }
     fn append(row: AuditRow, durability: Durability) -> Receipt;
@@ -162,13 +176,17 @@ forwards! { Leases by leases; {
 }
 
 forwards! { Checkpoints by checkpoints; {
-    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> StoreResult<Vec<Checkpoint>> {
+    fn with_part(&self, workspace: &Path, part: &str, limit: u32) -> StoreResult<Vec<Checkpoint>> {
         let checkpoints = self.inner.checkpoints();
-        let mut found = checkpoints.with_prefix(workspace, prefix, limit)?;
-        if self.has(Fault::PrefixOfAnyWorkspace) {
-            found.extend(checkpoints.with_prefix(Path::new("/other"), prefix, limit)?);
+        let mut found = checkpoints.with_part(workspace, part, limit)?;
+        if self.has(Fault::PartOfAnyWorkspace) {
+            found.extend(checkpoints.with_part(Path::new("/other"), part, limit)?);
         }
         Ok(found)
+    }
+    fn at_or_below(&self, workspace: &Path, path: &Path) -> StoreResult<Vec<String>> {
+        let path = if self.has(Fault::PathIgnored) { Path::new("") } else { path };
+        self.inner.checkpoints().at_or_below(workspace, path)
     }
     fn first_since(&self, workspace: &Path, time: Timestamp) -> StoreResult<Option<Checkpoint>> {
         let time = if self.has(Fault::TimeIgnored) { Timestamp::UNIX_EPOCH } else { time };
@@ -194,6 +212,7 @@ forwards! { Checkpoints by checkpoints; {
     fn find(id: &str) -> StoreResult<Option<Checkpoint>>;
     fn of_folder(folder: &str) -> StoreResult<Option<Checkpoint>>;
     fn entries(id: &str) -> StoreResult<Vec<CheckpointEntry>>;
+    fn first_entries(id: &str, limit: u32) -> StoreResult<Vec<CheckpointEntry>>;
     fn entries_marked(id: &str, before: &[u8]) -> StoreResult<Vec<CheckpointEntry>>;
     fn list(workspace: &Path, limit: u32) -> StoreResult<Vec<Checkpoint>>;
     fn since(workspace: &Path, first: &Checkpoint) -> StoreResult<Vec<Checkpoint>>;

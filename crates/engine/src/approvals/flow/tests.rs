@@ -126,6 +126,7 @@ fn question(id: &str) -> ReadyQuestion {
         reason: "a test".to_owned(),
         rule: "mode".to_owned(),
         once_only: false,
+        patterns_in_the_cell: false,
         terminal_only: false,
         offers: Vec::new(),
         pattern_kind: Some(PatternKind::Command),
@@ -363,6 +364,7 @@ fn a_lease_covers_equal_effects_unless_only_a_person_may_approve() {
         pattern: None,
         covers: "the same again".to_owned(),
         seconds: 60,
+        past: None,
     };
     let mut offering = question("q1");
     offering.approval.offers.push(offer.clone());

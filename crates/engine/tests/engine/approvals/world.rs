@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{
     Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
-    Redactor, Registry, Scope,
+    Registry, Scope,
 };
 use parking_lot::Mutex;
 use policy::{Policy, ProgramFile, Programs, Setup};
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use store_sqlite::SqliteStore;
 use testkit::MovingClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
-    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
+    AnyTool, BoxFuture, CallResult, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane,
+    Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans a command and a write, and does neither.
@@ -162,25 +162,14 @@ impl World {
         let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Both(self.runs.clone()))];
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let engine = Engine::new(Parts {
-            place: Place::at(workspace),
-            policy: Arc::new(policy.unwrap()),
-            store: Arc::new(SqliteStore::open(&self.folder.path().join("state")).unwrap()),
-            registry: Registry::new(tools).unwrap(),
-            catalogue: Catalogue::default(),
-            clock: Arc::new(self.clock.clone()),
-            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { environment, ..CellSetup::default() },
-            redactor: Redactor::default(),
-            vault: None,
-            databases: None,
-            embeddings: None,
-            sessions: None,
-            tracer: None,
-            program: engine::Program::default(),
-            summarizer: None,
-            user: None,
-            services: tool::Services::default(),
-            resources: Vec::new(),
+            ..Parts::new(
+                Place::at(workspace),
+                Arc::new(policy.unwrap()),
+                Arc::new(SqliteStore::open(&self.folder.path().join("state")).unwrap()),
+                Registry::new(tools).unwrap(),
+                Arc::new(self.clock.clone()),
+            )
         });
         Arc::new(engine.unwrap())
     }

@@ -147,12 +147,16 @@ pub(super) fn plan(name: ClientName, folders: &Folders, request: &Request<'_>) -
         }
         ClientName::Gemini => {
             let path = if project { workspace.join(".gemini") } else { own }.join("settings.json");
-            gemini(&mut plan, path, request, &GEMINI_TOOLS);
+            gemini(&mut plan, path, request, &GEMINI_TOOLS, None);
             plan.note("Gemini CLI starts no server in a folder that it does not trust; it asks when it is started there");
         }
         ClientName::Qwen => {
             let path = if project { workspace.join(".qwen") } else { own }.join("settings.json");
-            gemini(&mut plan, path, request, &QWEN_TOOLS);
+            // Otherwise the model sees none of the tools until it searches for them.
+            gemini(&mut plan, path, request, &QWEN_TOOLS, Some("alwaysLoadTools"));
+            if project {
+                plan.note("Qwen Code starts a server of a project only after you have permitted it in Qwen Code, or with `qwen mcp approve handfast`");
+            }
         }
         ClientName::Opencode => opencode(&mut plan, if project { workspace } else { &own }, request),
         ClientName::Continue => continue_dev(&mut plan, folders, &own, request),
@@ -223,11 +227,13 @@ fn can_go_around(plan: &mut Plan, title: &str) {
     ));
 }
 
-const CLAUDE_TOOLS: [&str; 7] = ["Bash", "Edit", "Glob", "Grep", "NotebookEdit", "Read", "Write"];
+const CLAUDE_TOOLS: [&str; 8] = ["Bash", "Edit", "Glob", "Grep", "Monitor", "NotebookEdit", "Read", "Write"];
 
 fn claude(plan: &mut Plan, folders: &Folders, own: &Path, request: &Request<'_>) {
     let project = request.scope == AttachScope::Project;
-    let entry = typed(request.way, "${HANDFAST_TOKEN}", project);
+    let mut entry = typed(request.way, "${HANDFAST_TOKEN}", project);
+    // Otherwise the model sees none of the tools until it searches for them.
+    entry["alwaysLoad"] = json!(true);
     let servers = vec![set(&["mcpServers", ENTRY], entry)];
     let permission = format!("mcp__{ENTRY}");
     let mut settings = vec![add(&["permissions", "allow"], &[&permission])];
@@ -263,6 +269,8 @@ fn codex(plan: &mut Plan, folder: &Path, request: &Request<'_>) {
     // Codex asks nobody under `codex exec`, and then makes no call. Handfast asks itself.
     entry["default_tools_approval_mode"] = json!("approve");
     entry["tool_timeout_sec"] = json!(CALL_SECONDS);
+    // Otherwise the model sees none of the tools until it searches for them.
+    entry["omit_tools_from"] = json!(["deferred"]);
     let mut edits = vec![set(&["mcp_servers", ENTRY], entry)];
     if request.only_handfast {
         edits.push(set(&["features", "shell_tool"], json!(false)));
@@ -292,10 +300,13 @@ const GEMINI_TOOLS: [&str; 9] = [
     "search_file_content",
 ];
 
-const QWEN_TOOLS: [&str; 8] = [
+const QWEN_TOOLS: [&str; 11] = [
     "run_shell_command",
+    "monitor",
+    "exec",
     "write_file",
     "edit",
+    "notebook_edit",
     "read_file",
     "read_many_files",
     "list_directory",
@@ -303,7 +314,9 @@ const QWEN_TOOLS: [&str; 8] = [
     "grep_search",
 ];
 
-fn gemini(plan: &mut Plan, path: PathBuf, request: &Request<'_>, own_tools: &[&str]) {
+/// Plans the edits for Gemini CLI and for Qwen Code, which descends from it. `set_true` is a further
+/// field of the entry.
+fn gemini(plan: &mut Plan, path: PathBuf, request: &Request<'_>, own_tools: &[&str], set_true: Option<&str>) {
     let project = request.scope == AttachScope::Project;
     let mut entry = match request.way {
         Way::Stdio { program, arguments } => json!({"command": program, "args": arguments}),
@@ -319,6 +332,9 @@ fn gemini(plan: &mut Plan, path: PathBuf, request: &Request<'_>, own_tools: &[&s
     entry["timeout"] = json!(CALL_SECONDS * 1_000);
     // Handfast asks about calls itself.
     entry["trust"] = json!(true);
+    if let Some(field) = set_true {
+        entry[field] = json!(true);
+    }
     let mut edits = vec![set(&["mcpServers", ENTRY], entry)];
     if request.only_handfast {
         edits.push(add(&["tools", "exclude"], own_tools));
@@ -380,6 +396,9 @@ fn continue_dev(plan: &mut Plan, folders: &Folders, own: &Path, request: &Reques
     let path = if project {
         let heads = [("name", "Handfast"), ("version", "0.0.1"), ("schema", "v1")];
         edits.splice(0..0, heads.map(|(key, value)| set(&[key], json!(value))));
+        plan.note(
+            "Continue reads this in an editor; its command line `cn` reads no configuration of a project",
+        );
         folders.workspace.join(".continue/mcpServers/handfast.yaml")
     } else {
         own.join("config.yaml")

@@ -1,7 +1,6 @@
 //! `handfast attach` and `handfast detach`: write and remove Handfast's entry in the configuration
 //! of an agent client, and check that the client reaches Handfast.
 
-mod bounded_run;
 mod clients;
 mod handshake;
 mod record;
@@ -18,7 +17,6 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 use tool::Clock;
 
-use self::bounded_run::{BoundedRun, run_within};
 use self::clients::{
     Client, ENTRY, FileEdits, Folders, Plan, Request, TOKEN_VARIABLE, Way, client, own_folder, plan,
 };
@@ -26,6 +24,7 @@ use self::handshake::{HandshakeError, check};
 use self::record::{AttachedFile, Record, RecordedChange};
 use self::settings_file::SettingsFile;
 use super::{Failure, print, print_json};
+use crate::bounded_run::{BoundedRun, run_within};
 use crate::cli::Global;
 use crate::cli_attach::{AttachArgs, AttachScope, ClientName, DetachArgs};
 use crate::clock::SystemClock;
@@ -41,6 +40,15 @@ const COPIES: &str = "attach-copies";
 const OWN_CHECK_TIMEOUT: Duration = Duration::from_mins(1);
 /// Address of `handfast up` if none is running for the workspace.
 const USUAL: &str = "127.0.0.1:7411";
+
+/// Returns the attached clients: the client and the scope of each.
+pub(super) fn attached(state: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let record = Record::read(state).map_err(Failure::from)?;
+    let mut clients: Vec<_> = record.files.into_iter().map(|file| (file.client, file.scope)).collect();
+    clients.sort();
+    clients.dedup();
+    Ok(clients)
+}
 
 pub(super) fn run(global: &Global, arguments: &AttachArgs) -> Result<ExitCode, Failure> {
     let Some(name) = arguments.client else { return list(global, arguments.json) };
@@ -205,7 +213,8 @@ impl At {
     }
 
     fn program_of(&self, client: &Client) -> Option<PathBuf> {
-        self.search_path.iter().map(|folder| folder.join(client.program)).find(|path| path.is_file())
+        let folders = self.search_path.iter().filter(|folder| folder.is_absolute());
+        folders.map(|folder| folder.join(client.program)).find(|path| path.is_file())
     }
 
     fn is_installed(&self, name: ClientName, client: &Client) -> bool {
@@ -237,7 +246,7 @@ impl At {
             )));
         }
         let address = serving(&self.state, &self.folders.workspace)
-            .map_or_else(|| USUAL.to_owned(), |server| server.address.to_string());
+            .map_or_else(|| USUAL.to_owned(), |address| address.to_string());
         Ok(Way::Http { url: format!("http://{address}/mcp"), token: Some(self.token()?.text) })
     }
 
@@ -304,7 +313,7 @@ impl At {
         let line = format!("{} {}", client.program, words.join(" "));
         let mut check = Command::new(program);
         check.args(words).current_dir(&self.folders.workspace);
-        let (text, has_succeeded) = match run_within(check, OWN_CHECK_TIMEOUT) {
+        let (text, has_succeeded) = match run_within(check, b"", OWN_CHECK_TIMEOUT) {
             Ok(BoundedRun::Ended { output, status }) => (output, status.success()),
             Ok(BoundedRun::TimedOut) => {
                 let seconds = OWN_CHECK_TIMEOUT.as_secs();

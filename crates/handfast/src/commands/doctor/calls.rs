@@ -1,9 +1,10 @@
 //! Calls in a temporary runtime.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{CallRequest, Door, NoAsker, Principal};
+use policy::Mode;
 use serde_json::{Value, json};
 use tool::Outcome;
 
@@ -20,15 +21,27 @@ pub(super) struct Places {
     pub(super) home: Option<PathBuf>,
 }
 
-/// Runs each program with its arguments, and returns the output of each.
+/// Runs each program with its arguments, in a new workspace in an empty folder, and returns the output of
+/// each.
 pub(super) fn make_calls(
-    global: &Global,
+    folder: &Path,
     places: Places,
     commands: &[(String, Vec<String>)],
 ) -> Result<Vec<String>, Failure> {
     let quiet = |_: &str| {};
+    let [workspace, state] = ["workspace", "state"].map(|name| folder.join(name));
+    for made in [&workspace, &state] {
+        std::fs::create_dir(made)?;
+    }
+    let global = Global {
+        workspace: Some(workspace),
+        state: Some(state),
+        mode: Some(Mode::FullAuto),
+        no_input: true,
+        ..Global::default()
+    };
     let Places { configuration, home } = places;
-    let wanted = RuntimeOptions { configuration, home, warn: &quiet, ..RuntimeOptions::once(global) };
+    let wanted = RuntimeOptions { configuration, home, warn: &quiet, ..RuntimeOptions::once(&global) };
     let composed = compose(wanted)?;
     let runtime = tokio_runtime()?;
     let answers = runtime.block_on(async {

@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use policy::Mode;
 use sandbox::{Attempter, Verdict};
 use serde_json::json;
 
 use super::Finding;
 use super::calls::{Places, make_calls};
-use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::USER_FILE;
 use crate::toolchains;
@@ -43,9 +41,8 @@ pub(super) fn finding(attempter: &Attempter) -> Finding {
 /// Returns the number of planted keys, and the results of the search in a cell and without one.
 fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
     let folder = tempfile::tempdir()?;
-    let [workspace, state, home, configuration] =
-        ["workspace", "state", "home", "configuration"].map(|name| folder.path().join(name));
-    for made in [&workspace, &state, &home, &configuration] {
+    let [home, configuration] = ["home", "configuration"].map(|name| folder.path().join(name));
+    for made in [&home, &configuration] {
         fs::create_dir(made)?;
     }
     let home = home.canonicalize()?;
@@ -56,16 +53,9 @@ fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
     let words: Vec<String> = own.chain(["seek".to_owned(), home.display().to_string()]).collect();
     let profile = json!({ "sandbox_config": { "normal": { "allowed_read_paths": [".", program] } } });
     fs::write(configuration.join(USER_FILE), profile.to_string())?;
-    let global = Global {
-        workspace: Some(workspace),
-        state: Some(state),
-        mode: Some(Mode::FullAuto),
-        no_input: true,
-        ..Global::default()
-    };
     let places = Places { home: Some(home.clone()), configuration: Some(configuration) };
     let commands = [(program, words)];
-    let inside = make_calls(&global, places, &commands)?.pop().unwrap_or_default();
+    let inside = make_calls(folder.path(), places, &commands)?.pop().unwrap_or_default();
     let outside = attempter.outside().args(["seek".as_ref(), home.as_os_str()]).output()?;
     Ok((planted, inside, String::from_utf8_lossy(&outside.stdout).into_owned()))
 }

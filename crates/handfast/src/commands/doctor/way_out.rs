@@ -4,13 +4,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
-use policy::Mode;
 use sandbox::{Attempter, Isolation, Verdict};
 use serde_json::json;
 
 use super::Finding;
 use super::calls::{Places, make_calls};
-use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::USER_FILE;
 
@@ -67,11 +65,8 @@ pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
 /// Returns the result of each attempt as one line.
 fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     let folder = tempfile::tempdir()?;
-    let [workspace, state, configuration] =
-        ["workspace", "state", "configuration"].map(|name| folder.path().join(name));
-    for made in [&workspace, &state, &configuration] {
-        std::fs::create_dir(made)?;
-    }
+    let configuration = folder.path().join("configuration");
+    std::fs::create_dir(&configuration)?;
     let port = serve()?;
     let program = attempter.program.display().to_string();
     // JSON is YAML.
@@ -80,13 +75,6 @@ fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
         "allowed_read_paths": [".", program],
     } } });
     std::fs::write(configuration.join(USER_FILE), profile.to_string())?;
-    let global = Global {
-        workspace: Some(workspace),
-        state: Some(state),
-        mode: Some(Mode::FullAuto),
-        no_input: true,
-        ..Global::default()
-    };
     let asked = [
         vec!["ask-proxy".to_owned(), format!("{LISTED}:{port}")],
         vec!["ask-proxy".to_owned(), format!("{OTHER}:{port}")],
@@ -95,7 +83,7 @@ fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     let own = attempter.arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let own: Vec<String> = own.collect();
     let commands = asked.map(|words| (program.clone(), [own.clone(), words].concat()));
-    make_calls(&global, Places { configuration: Some(configuration), home: None }, &commands)
+    make_calls(folder.path(), Places { configuration: Some(configuration), home: None }, &commands)
 }
 
 /// Answers requests until this process ends.

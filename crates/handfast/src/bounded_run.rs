@@ -1,12 +1,13 @@
 //! The run of another program for a bounded time.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -15,7 +16,7 @@ const LARGEST: u64 = 1024 * 1024;
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub(super) enum BoundedRun {
+pub(crate) enum BoundedRun {
     /// The program ended by itself.
     Ended {
         /// Beginning of standard output and standard error, in the order of writing.
@@ -26,17 +27,20 @@ pub(super) enum BoundedRun {
     TimedOut,
 }
 
-/// Runs a program without input, until it ends or its time is over.
+/// Runs a program with this standard input, until it ends or its time is over.
 ///
 /// The output goes to a file without a name. A process that the program leaves behind therefore
 /// delays nothing, as it would with a pipe.
 ///
 /// # Errors
 /// If the program cannot be started or watched. No process is left then.
-pub(super) fn run_within(mut command: Command, limit: Duration) -> io::Result<BoundedRun> {
-    let mut output = tempfile::tempfile()?;
+pub(crate) fn run_within(mut command: Command, input: &[u8], limit: Duration) -> io::Result<BoundedRun> {
+    let mut stdin = anonymous_file()?;
+    stdin.write_all(input)?;
+    stdin.rewind()?;
+    let mut output = anonymous_file()?;
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
         .process_group(0)
@@ -50,6 +54,11 @@ pub(super) fn run_within(mut command: Command, limit: Duration) -> io::Result<Bo
         return Ok(BoundedRun::TimedOut);
     }
     Ok(BoundedRun::Ended { output: beginning(&mut output)?, status })
+}
+
+/// Creates a file in memory, without a name.
+fn anonymous_file() -> io::Result<File> {
+    Ok(memfd_create("handfast", MemfdFlags::CLOEXEC)?.into())
 }
 
 /// Waits for the end of the program. Returns false if the time is over first.
@@ -94,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_program_that_ends_returns_its_output_and_status() {
-        let ran = run_within(shell("echo one; echo two >&2; exit 3"), Duration::from_mins(1)).unwrap();
+        let ran = run_within(shell("echo one; echo two >&2; exit 3"), b"", Duration::from_mins(1)).unwrap();
         let BoundedRun::Ended { output, status } = ran else { panic!("{ran:?}") };
         assert_eq!((output.as_str(), status.code()), ("one\ntwo\n", Some(3)));
     }
@@ -111,7 +120,7 @@ mod tests {
             move || std::fs::read(fifo)
         });
         let script = format!("exec 3>{}; sleep 1000 & sleep 1000", fifo.display());
-        let ran = run_within(shell(&script), Duration::from_millis(200)).unwrap();
+        let ran = run_within(shell(&script), b"", Duration::from_millis(200)).unwrap();
         assert!(matches!(ran, BoundedRun::TimedOut), "{ran:?}");
         // A shell that was killed before it opened the FIFO must not leave the reader waiting.
         drop(std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo));
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_process_that_the_program_leaves_behind_delays_nothing() {
-        let ran = run_within(shell("sleep 1000 & echo $!"), Duration::from_mins(1)).unwrap();
+        let ran = run_within(shell("sleep 1000 & echo $!"), b"", Duration::from_mins(1)).unwrap();
         let BoundedRun::Ended { output, .. } = ran else { panic!("{ran:?}") };
         let left_behind = Pid::from_raw(output.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(left_behind, Signal::KILL).unwrap();
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_an_error() {
-        let error = run_within(Command::new("/nowhere/client"), Duration::from_mins(1)).unwrap_err();
+        let error = run_within(Command::new("/nowhere/client"), b"", Duration::from_mins(1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,0 +1,217 @@
+//! The browsers of a runtime: one for each session of a caller that uses one.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use sandbox::CellSource;
+use tokio::sync::Mutex as Turn;
+use tool::{Owner, Resource, ResourcePool, ResourceUsage};
+
+use crate::cell::BrowserInCell;
+use crate::error::BrowserError;
+use crate::page::Page;
+use crate::session::Session;
+
+/// The browsers of a runtime, by the name of their owner.
+pub struct Browsers {
+    /// Program of the browser, or the reason why there is none.
+    program: Result<PathBuf, String>,
+    /// Folder, private to the user, with a folder for each browser.
+    folder: PathBuf,
+    owned: Mutex<HashMap<String, Arc<OwnedBrowser>>>,
+    number: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+/// The browser of one owner, which is started when it is first used.
+struct OwnedBrowser {
+    owner: Owner,
+    since: Timestamp,
+    running: Turn<Option<Arc<Running>>>,
+    /// Copy of the browser for callers that do not wait.
+    now: Mutex<Option<Arc<Running>>>,
+}
+
+/// A browser with the session in it, and its pages.
+pub struct Running {
+    in_cell: BrowserInCell,
+    session: Session,
+    pages: Mutex<HashMap<u32, Arc<Page>>>,
+    /// Turn of the calls: one after the other, because they share tabs.
+    turn: Turn<()>,
+}
+
+impl OwnedBrowser {
+    fn runs(&self) -> bool {
+        self.now.lock().as_ref().is_some_and(|running| !running.in_cell.browser.is_closed())
+    }
+}
+
+impl Browsers {
+    /// Creates an empty pool. What earlier runtimes left in `folder` is removed.
+    pub fn new(program: Result<PathBuf, String>, folder: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            program,
+            folder,
+            owned: Mutex::default(),
+            number: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the browser of an owner, if it runs.
+    pub fn running(&self, owner: &str) -> Option<Arc<Running>> {
+        let owned = self.owned.lock().get(owner).cloned()?;
+        let running = owned.now.lock().clone();
+        running.filter(|running| !running.in_cell.browser.is_closed())
+    }
+
+    /// Returns the browser of a cell's owner, and starts it if it does not run. The second value is
+    /// true if an earlier browser of the owner has ended by itself.
+    ///
+    /// # Errors
+    /// [`BrowserError::Start`], or [`BrowserError::Missing`] without a program.
+    pub async fn start(
+        &self,
+        source: &CellSource,
+        (owner, since): (Owner, Timestamp),
+    ) -> Result<(Arc<Running>, bool), BrowserError> {
+        let program = self.program.as_ref().map_err(|why| BrowserError::Missing { why: why.clone() })?;
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(BrowserError::Start { reason: "the runtime ends".to_owned() });
+        }
+        let owned = {
+            let mut owned = self.owned.lock();
+            let new = || {
+                let (running, now) = (Turn::default(), Mutex::default());
+                Arc::new(OwnedBrowser { owner, since, running, now })
+            };
+            owned.entry(source.owner().to_owned()).or_insert_with(new).clone()
+        };
+        let mut running = owned.running.lock().await;
+        if let Some(running) = running.as_ref().filter(|running| !running.in_cell.browser.is_closed()) {
+            running.in_cell.touch();
+            return Ok((running.clone(), false));
+        }
+        let had_ended = running.take().is_some();
+        *owned.now.lock() = None;
+        let others = self.owned.lock().values().filter(|other| other.runs()).count();
+        if others >= MAX_BROWSERS {
+            return Err(BrowserError::TooManyBrowsers { limit: MAX_BROWSERS });
+        }
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", std::process::id());
+        let in_cell = BrowserInCell::start(program, source, (&self.folder, &name)).await?;
+        let session = in_cell.browser.new_session().await?;
+        session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
+        let started = Arc::new(Running { in_cell, session, pages: Mutex::default(), turn: Turn::default() });
+        *running = Some(started.clone());
+        *owned.now.lock() = Some(started.clone());
+        Ok((started, had_ended))
+    }
+
+    fn take(&self, owner: &Owner) -> Vec<Arc<OwnedBrowser>> {
+        let mut owned = self.owned.lock();
+        let names: Vec<String> = owned
+            .iter()
+            .filter(|(_, browser)| owner.includes(&browser.owner))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.into_iter().filter_map(|name| owned.remove(&name)).collect()
+    }
+}
+
+/// Maximum number of browsers in a runtime. Each takes some 250 MB.
+const MAX_BROWSERS: usize = 8;
+
+/// Largest file that a page downloads by itself, in bytes.
+const DOWNLOAD_LIMIT: u64 = 100 * 1024 * 1024;
+
+impl Running {
+    /// Returns the session with the tabs.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Returns the name and version of the browser.
+    pub fn version(&self) -> &str {
+        self.in_cell.browser.version()
+    }
+
+    /// Returns the folder into which pages download.
+    pub fn downloads(&self) -> PathBuf {
+        self.in_cell.downloads()
+    }
+
+    /// Waits for the turn of a call.
+    pub async fn turn(&self) -> impl Drop + '_ {
+        self.turn.lock().await
+    }
+
+    /// Returns the page of a tab. It stays the same as long as the tab is open, so that references stay
+    /// valid.
+    ///
+    /// # Errors
+    /// [`BrowserError::NoTab`].
+    pub fn page(&self, tab: u32) -> Result<Arc<Page>, BrowserError> {
+        let found = self.session.tab(tab);
+        let mut pages = self.pages.lock();
+        match found {
+            Ok(found) => Ok(pages.entry(tab).or_insert_with(|| Arc::new(Page::new(found))).clone()),
+            Err(error) => {
+                pages.remove(&tab);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl ResourcePool for Browsers {
+    fn list(&self, _now: Timestamp) -> Vec<Resource> {
+        let owned: Vec<_> = self.owned.lock().values().cloned().collect();
+        let shown = |browser: Arc<OwnedBrowser>| {
+            let running = browser.now.lock().clone()?;
+            Some(Resource {
+                kind: "browser",
+                owner: browser.owner.clone(),
+                since: browser.since,
+                description: running.version().to_owned(),
+                // The thread that supervises the cell.
+                usage: ResourceUsage { threads: 1, ..ResourceUsage::default() },
+            })
+        };
+        owned.into_iter().filter_map(shown).collect()
+    }
+
+    fn stop(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            self.is_closed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn join(&self, owner: &Owner) {
+        for browser in self.take(owner) {
+            let running = browser.now.lock().take();
+            if let Some(running) = running {
+                running.in_cell.end();
+            }
+        }
+    }
+}
+
+/// Removes the folders of browsers whose runtime was killed. Blocks.
+pub fn remove_left_folders(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
+        if pid.is_none_or(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // The next start tries again.
+            let _gone = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

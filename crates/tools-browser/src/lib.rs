@@ -1,0 +1,44 @@
+//! Tools that use a browser: one for each session of a caller, in a cell of its own. Each tool is one
+//! file; this file is only the list.
+
+mod browser_connect;
+mod browser_cookies;
+mod browser_download;
+mod browser_interact;
+mod browser_navigate;
+mod browser_read_page;
+mod browser_screenshot;
+mod browser_tabs;
+mod errors;
+mod origin;
+mod picture;
+mod planned;
+mod session;
+mod untrusted;
+
+use std::sync::Arc;
+
+use tool::{AnyTool, ErasedTool};
+
+pub use browser_connect::BrowserConnect;
+pub use browser_cookies::BrowserCookies;
+pub use browser_download::BrowserDownload;
+pub use browser_interact::BrowserInteract;
+pub use browser_navigate::BrowserNavigate;
+pub use browser_read_page::BrowserReadPage;
+pub use browser_screenshot::BrowserScreenshot;
+pub use browser_tabs::BrowserTabs;
+
+/// Returns the tools of this family, in listing order.
+pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        ErasedTool::tool(BrowserConnect),
+        ErasedTool::tool(BrowserNavigate),
+        ErasedTool::tool(BrowserReadPage),
+        ErasedTool::tool(BrowserInteract),
+        ErasedTool::tool(BrowserTabs),
+        ErasedTool::tool(BrowserCookies),
+        ErasedTool::tool(BrowserDownload),
+        ErasedTool::tool(BrowserScreenshot),
+    ]
+}

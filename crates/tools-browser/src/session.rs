@@ -1,0 +1,70 @@
+//! The browser of a call's session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use browser::{Browsers, Report, Running};
+use sandbox::CellSource;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use tool::{Context, Owner, PlanContext, ToolError};
+
+use crate::errors::of_browser;
+
+/// Returns the browser of the call's session, and starts it if it does not run.
+pub(crate) async fn started(context: &Context) -> Result<Arc<Running>, ToolError> {
+    let (browsers, source) = (context.service::<Browsers>()?, context.service::<CellSource>()?);
+    let owner = (Owner::Session(context.session.clone()), context.clock.now());
+    let (running, had_ended) = browsers.start(&source, owner).await.map_err(of_browser)?;
+    if had_ended {
+        context.warn("the browser had ended and was started again; its earlier tabs are lost".to_owned());
+    }
+    Ok(running)
+}
+
+/// Returns the browser of the call's session.
+///
+/// # Errors
+/// `ENOTFOUND` if it does not run.
+pub(crate) fn open(context: &Context) -> Result<Arc<Running>, ToolError> {
+    let (browsers, source) = (context.service::<Browsers>()?, context.service::<CellSource>()?);
+    browsers.running(source.owner()).ok_or_else(no_page)
+}
+
+/// Returns the browser of the session of a planned call, under the same errors.
+pub(crate) fn planned(now: &PlanContext<'_>) -> Result<Arc<Running>, ToolError> {
+    now.services.get::<Browsers>()?.running(now.owner).ok_or_else(no_page)
+}
+
+fn no_page() -> ToolError {
+    ToolError::new(tool::Code::NotFound, "no page is open").hint("open one with browser_navigate")
+}
+
+/// Time that an action may take, from the seconds that a caller names.
+pub(crate) fn time(seconds: Option<f64>, default: Duration) -> Duration {
+    seconds.map_or(default, Duration::from_secs_f64)
+}
+
+/// A tab in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TabEntry {
+    /// Number of the tab.
+    pub(crate) tab_id: u32,
+    /// Title of its page.
+    pub(crate) title: String,
+    /// URL of its page.
+    pub(crate) url: String,
+}
+
+/// Returns the open tabs.
+pub(crate) async fn tabs(running: &Running) -> Vec<TabEntry> {
+    let all = running.session().tabs().await;
+    all.into_iter().map(|tab| TabEntry { tab_id: tab.tab, title: tab.title, url: tab.url }).collect()
+}
+
+/// Returns what came of an action, one line for each kind of event.
+pub(crate) fn reported(report: &Report) -> Vec<String> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(report) else { return Vec::new() };
+    fields.into_iter().map(|(kind, event)| format!("{}: {event}", kind.replace('_', " "))).collect()
+}

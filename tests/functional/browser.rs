@@ -1,0 +1,139 @@
+//! The browser through the real MCP door, with a real Chromium: pages of the session's own servers.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, eventually};
+use crate::server::Server;
+
+const FREE: [&str; 4] = ["--mode", "full_auto", "--catalogue", "full"];
+
+const PAGE: &str = r#"<!doctype html><title>Shop</title><h1>Shop</h1>
+<label>Query <input name=q></label><a href="next.html">next page</a>
+<form action="/go" method="post"><button>Order</button></form>
+<button onclick="document.body.append('added ' + document.querySelector('input').value)">Add</button>"#;
+
+/// Starts a session whose own server offers the page, and opens it. Returns the server and the address.
+fn opened(fixture: &Fixture, arguments: &[&str]) -> (Server, String) {
+    fixture.write("index.html", PAGE);
+    fixture.write("next.html", "<title>Next</title><p>the next page");
+    let mut server = Server::start(fixture, arguments);
+    let id = server.background("exec python3 -u -m http.server --bind 127.0.0.1 3000", false);
+    server.expect(&id, 0, "Serving HTTP");
+    let url = "http://127.0.0.1:3000/".to_owned();
+    let opened = text(&server.call("browser_navigate", json!({"url": url})));
+    assert!(opened.contains("\"loaded\":true") && opened.contains("button \"Add\""), "{opened}");
+    (server, url)
+}
+
+/// Returns the texts of an answer.
+fn text(answer: &Value) -> String {
+    let blocks = answer["content"].as_array().unwrap();
+    blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_page_of_the_sessions_own_server_is_read_typed_into_and_clicked() {
+    let fixture = Fixture::new();
+    let (mut server, url) = opened(&fixture, &FREE);
+    let act = |server: &mut Server, arguments: Value| text(&server.call("browser_interact", arguments));
+    let typed =
+        act(&mut server, json!({"tab_id": 1, "action": "type", "selector": "input", "value": "shoes"}));
+    assert!(typed.contains("\"success\":true"), "{typed}");
+    let clicked =
+        act(&mut server, json!({"tab_id": 1, "action": "click", "selector": "xpath://button[text()='Add']"}));
+    assert!(clicked.contains("added shoes") && clicked.contains("untrusted"), "{clicked}");
+    let read = text(&server.call("browser_read_page", json!({"tab_id": 1, "mode": "text"})));
+    assert!(read.contains("added shoes"), "{read}");
+    let shot = server.call("browser_screenshot", json!({"tab_id": 1}));
+    let picture = shot["content"].as_array().unwrap().iter().find(|block| block["type"] == "image").unwrap();
+    assert!(picture["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "a PNG");
+    let followed = act(&mut server, json!({"tab_id": 1, "action": "click", "selector": "a"}));
+    assert!(followed.contains(&format!("\"new_url\":\"{url}next.html\"")), "{followed}");
+    let missing =
+        act(&mut server, json!({"tab_id": 1, "action": "click", "selector": "#nothing", "timeout": 0.2}));
+    assert!(missing.starts_with("ENOTFOUND: ") && missing.contains("matches 0 elements"), "{missing}");
+    let gone = act(&mut server, json!({"tab_id": 7, "action": "click", "selector": "a"}));
+    assert!(gone.starts_with("ENOTFOUND: there is no tab 7; open tabs: 1"), "{gone}");
+    server.end();
+}
+
+#[test]
+fn pages_of_the_session_need_no_question_and_others_are_asked_about_or_refused() {
+    let fixture = Fixture::new();
+    fixture.configure("sandbox_config: {normal: {browser: {deny: [\"http://denied.example\"]}}}");
+    let (mut server, _) = opened(&fixture, &FREE);
+    let asked = text(&server.call(
+        "browser_interact",
+        json!({"tab_id": 1, "action": "click", "selector": "xpath://button[text()='Order']"}),
+    ));
+    // A page of the session's own network needs no question.
+    assert!(asked.contains("\"success\":true"), "{asked}");
+    let unlisted = text(&server.call("browser_navigate", json!({"url": "https://shop.example/"})));
+    assert!(
+        unlisted.starts_with("EAPPROVAL: ") && unlisted.contains("shop.example is not listed"),
+        "{unlisted}"
+    );
+    let denied = text(&server.call("browser_navigate", json!({"url": "http://denied.example/"})));
+    assert!(denied.starts_with("EPERMISSION: "), "{denied}");
+    for url in [
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "chrome://version",
+        "view-source:http://a",
+    ] {
+        let refused = text(&server.call("browser_navigate", json!({"url": url})));
+        assert!(refused.starts_with("EVALIDATION: `url`"), "{url}: {refused}");
+    }
+    server.end();
+}
+
+#[test]
+fn no_browser_outlives_its_session_or_a_killed_program() {
+    for kill in [false, true] {
+        let fixture = Fixture::new();
+        let mut server = Server::start(&fixture, &FREE);
+        server.call("browser_connect", json!({}));
+        let browsers = fixture.state().join("browsers");
+        assert!(processes_in(&browsers) > 1, "the control finds the browser");
+        if kill {
+            server.process().kill().unwrap();
+            server.process().wait().unwrap();
+        } else {
+            server.end();
+        }
+        eventually("every process of the browser ends", || processes_in(&browsers) == 0);
+    }
+}
+
+/// Returns the number of processes that work in a folder below this one.
+fn processes_in(folder: &std::path::Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let works_there = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+    };
+    processes.filter(works_there).count()
+}
+
+#[test]
+fn a_cancelled_navigation_lets_the_next_call_use_the_browser() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "silent.py",
+        "import socket\nserver = socket.create_server(('127.0.0.1', 3000))\nprint('listening', flush=True)\n\
+         kept = []\nwhile True:\n    kept.append(server.accept())\n    print('asked', flush=True)\n",
+    );
+    let mut server = Server::start(&fixture, &FREE);
+    let id = server.background("exec python3 silent.py", false);
+    let at = server.expect(&id, 0, "^listening$");
+    server.call("browser_connect", json!({}));
+    let begun = server.begin("browser_navigate", json!({"url": "http://127.0.0.1:3000/", "timeout": 119}));
+    server.expect(&id, at, "^asked$");
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": begun}});
+    server.answers_to(format!("{cancel}\n").as_bytes());
+    // Without an end of the wait, this would reach its own limit of 60 seconds.
+    let tabs = server.data("browser_tabs", json!({"action": "list"}));
+    assert_eq!(tabs["tabs"].as_array().unwrap().len(), 1);
+    server.end();
+}
