@@ -32,6 +32,13 @@ pub const NAME: usize = 255;
 pub const SETUP: Duration = Duration::from_secs(15);
 /// Time in which a tab closes.
 pub const CLOSING: Duration = Duration::from_secs(5);
+/// Time in which a page is unloaded before its tab closes. Chromium itself gives it 500 ms
+/// (`kUnloadTimeout` of its `render_frame_host_impl.cc`).
+pub const UNLOADING: Duration = Duration::from_secs(1);
+/// Time after a document that a page has opened by itself in which it may open the next one.
+pub const RESTLESS: Duration = Duration::from_secs(1);
+/// Time in which the process of a page ends, before that is asked for again.
+pub const CRASH: Duration = Duration::from_millis(200);
 /// Maximum time to settle after an action.
 pub const SETTLE: Duration = Duration::from_secs(5);
 /// Maximum time for two frames of animation. A hidden or busy page draws none.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cdp::CdpError;
 use cdp::protocol::page::{Navigate, StopLoading};
+use cdp::{CdpError, LoaderId};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -38,10 +38,10 @@ pub struct Navigated {
 const ATTEMPTS: usize = 10;
 
 /// Outcome of the begin of a navigation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Beginning {
-    /// The document is there.
-    Document,
+    /// The document is there. Its load is given unless only the fragment has changed.
+    Document(Option<LoaderId>),
     /// The page that was to be left has opened another document instead.
     Replaced,
     /// There is no document: a download, an answer without content, or no answer in time.
@@ -83,18 +83,30 @@ impl Tab {
         self.change(|state| state.is_doubtful = state.documents > 0);
         self.prepare().await?;
         self.caught_up().await;
+        let mut is_restless = self.read(TabState::is_restless);
         let action = self.begin_report();
-        let mut opened = self.open(url.as_str(), &action, deadline).await?;
-        for _ in 0..ATTEMPTS {
-            if opened != Beginning::Replaced || Instant::now() >= deadline {
+        let mut opened;
+        let mut loaded;
+        let mut attempt = 0;
+        loop {
+            opened = self.open(url.as_str(), &action, is_restless, deadline).await?;
+            let own_load = match &opened {
+                Beginning::Document(Some(load)) if is_restless => Some(load),
+                _ => None,
+            };
+            loaded = matches!(opened, Beginning::Document(_)) && self.load(&action, own_load, deadline).await;
+            if own_load.is_some_and(|load| self.read(|state| state.loader() != Some(load))) {
+                opened = Beginning::Replaced;
+            }
+            attempt += 1;
+            if opened != Beginning::Replaced || attempt > ATTEMPTS || Instant::now() >= deadline {
                 break;
             }
             // The page does not let itself be left, so its process is ended first.
             self.end_page().await;
-            opened = self.open(url.as_str(), &action, deadline).await?;
+            is_restless = false;
         }
         let has_document = opened != Beginning::Nothing;
-        let mut loaded = has_document && self.load(&action, deadline).await;
         if let Some(selector) = wait_for.filter(|_| has_document) {
             let found = self.wait_for(selector, deadline).await?;
             if !found {
@@ -115,15 +127,20 @@ impl Tab {
         })
     }
 
-    /// Begins the navigation, and waits until its document is there.
+    /// Begins the navigation, and waits until its document is there. A page that is restless has
+    /// less time, because it can keep the browser from answering.
     async fn open(
         &self,
         url: &str,
         action: &ActionMark,
+        is_restless: bool,
         deadline: Instant,
     ) -> Result<Beginning, BrowserError> {
         let documents = self.read(|state| state.documents);
-        let left = deadline.saturating_duration_since(Instant::now());
+        let mut left = deadline.saturating_duration_since(Instant::now());
+        if is_restless {
+            left = left.min(limits::CLOSING);
+        }
         let command = Navigate { url: url.to_owned(), frame_id: None };
         // The browser gives no answer if the page that is left navigates first, again and again.
         let restless = self.wait(deadline, |state| (state.documents > documents + 1).then_some(()));
@@ -134,6 +151,7 @@ impl Tab {
         };
         let answer = match answer {
             Ok(answer) => answer,
+            Err(CdpError::TimedOut { .. }) if is_restless => return Ok(Beginning::Replaced),
             Err(CdpError::TimedOut { .. }) => {
                 // The server has not answered. What the tab showed before stays.
                 self.client().post(StopLoading {});
@@ -165,7 +183,7 @@ impl Tab {
                 self.wait(soon, |state| (state.url() == wanted).then_some(())).await;
             }
         }
-        Ok(Beginning::Document)
+        Ok(Beginning::Document(answer.loader_id))
     }
 
     /// Judges a navigation that the browser reports as failed.
@@ -193,9 +211,13 @@ impl Tab {
     }
 
     /// Waits until the document is loaded and its requests have ended, and returns whether it is
-    /// loaded.
-    async fn load(&self, action: &ActionMark, deadline: Instant) -> bool {
-        let loaded = self.wait(deadline, |state| state.has_loaded().then_some(())).await;
+    /// loaded. Stops waiting when another document takes the place of `own_load`, if that is given.
+    async fn load(&self, action: &ActionMark, own_load: Option<&LoaderId>, deadline: Instant) -> bool {
+        let is_over = |state: &TabState| {
+            let is_replaced = own_load.is_some_and(|load| state.loader() != Some(load));
+            (is_replaced || state.has_loaded()).then_some(())
+        };
+        let loaded = self.wait(deadline, is_over).await;
         if loaded.is_some() {
             let quiet_by = deadline.min(Instant::now() + limits::QUIET_AFTER_LOAD);
             let _ = self.wait(quiet_by, |state| state.is_quiet(action).then_some(())).await;

@@ -12,7 +12,7 @@ use cdp::protocol::browser::{
     CancelDownload, DownloadBehavior, DownloadProgress, DownloadWillBegin, SetDownloadBehavior,
 };
 use cdp::protocol::storage::{Cookie, GetCookies};
-use cdp::protocol::target::{ActivateTarget, CloseTarget, CreateBrowserContext, DisposeBrowserContext};
+use cdp::protocol::target::{ActivateTarget, CreateBrowserContext, DisposeBrowserContext};
 use cdp::{BrowserContextId, Connection, Progress};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -167,10 +167,7 @@ impl Session {
     /// [`BrowserError::NoTab`], or [`BrowserError::NotResponding`] if it does not close in time.
     pub async fn close(&self, number: u32) -> Result<(), BrowserError> {
         let tab = self.tab(number)?;
-        self.inner.connection.run(None, CloseTarget { target_id: tab.target().clone() }).await?;
-        let deadline = Instant::now() + limits::CLOSING;
-        let _ = tab.wait(deadline, |_| None::<()>).await;
-        if tab.is_closed() {
+        if tab.close().await? {
             Ok(())
         } else {
             Err(BrowserError::NotResponding { tab: number, waited: limits::CLOSING })

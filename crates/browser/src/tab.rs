@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cdp::protocol::page::{BringToFront, Crash, Navigate, SetInterceptFileChooserDialog};
+use cdp::protocol::page::{BringToFront, Crash, Navigate, SetInterceptFileChooserDialog, StopLoading};
 use cdp::protocol::runtime::{Evaluate, TerminateExecution};
-use cdp::protocol::target::GetTargetInfo;
+use cdp::protocol::target::{CloseTarget, GetTargetInfo};
 use cdp::{CdpError, Progress, SessionClient, TargetId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -347,10 +347,40 @@ impl Tab {
         });
     }
 
+    /// Ends the process of the page. The browser refuses this while the page navigates, so the
+    /// navigation is stopped first; a page that begins the next one in between is stopped again.
     async fn crash(&self) {
-        self.client().post(Crash {});
+        let deadline = Instant::now() + limits::CLOSING;
         let has_crashed = |state: &TabState| matches!(state.phase, Phase::Crashed { .. }).then_some(());
-        let _ = self.wait(Instant::now() + limits::CLOSING, has_crashed).await;
+        while !self.is_closed() && Instant::now() < deadline {
+            self.client().post(StopLoading {});
+            self.client().post(Crash {});
+            let soon = deadline.min(Instant::now() + limits::CRASH);
+            if self.wait(soon, has_crashed).await.is_some() {
+                break;
+            }
+        }
+    }
+
+    /// Closes the tab, and returns whether it has closed. A page that navigates all the time can
+    /// outlive the command, and is ended then.
+    pub(crate) async fn close(&self) -> Result<bool, BrowserError> {
+        let deadline = Instant::now() + limits::CLOSING;
+        loop {
+            let command = CloseTarget { target_id: self.inner.target.clone() };
+            let closing = self.client().connection().run(None, command).await;
+            let soon = deadline.min(Instant::now() + limits::UNLOADING);
+            let _ = self.wait(soon, |_| None::<()>).await;
+            if self.is_closed() {
+                return Ok(true);
+            }
+            // The browser refuses to close a target that it no longer has.
+            closing?;
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            self.end_page().await;
+        }
     }
 
     /// Opens the URL of a page whose process has crashed.

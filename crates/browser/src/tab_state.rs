@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use cdp::{FrameId, LoaderId, RequestId, SessionId};
 
@@ -22,6 +23,10 @@ pub(crate) struct TabState {
     pub(crate) happenings: Happenings,
     /// Number of documents that the main frame has had.
     pub(crate) documents: u64,
+    /// Number of these documents when the last action began.
+    marked_documents: u64,
+    /// Time of the newest of these documents.
+    last_document: Option<Instant>,
     /// Loads of the newest of these documents.
     pub(crate) loads: VecDeque<LoaderId>,
     /// Request of the main document with its status of HTTP.
@@ -60,6 +65,8 @@ impl TabState {
             log: EventLog::default(),
             happenings: Happenings::default(),
             documents: 0,
+            marked_documents: 0,
+            last_document: None,
             loads: VecDeque::new(),
             status: None,
             dialog_policy,
@@ -84,6 +91,7 @@ impl TabState {
     /// Records a new document of the main frame.
     pub(crate) fn add_document(&mut self, load: LoaderId) {
         self.documents += 1;
+        self.last_document = Some(Instant::now());
         if self.loads.len() == limits::LOADS {
             self.loads.pop_front();
         }
@@ -103,9 +111,19 @@ impl TabState {
             .is_some_and(|main| main.has_loaded && main.navigating.is_none() && !main.is_scheduled)
     }
 
+    /// Returns true if the page may be about to open another document by itself: it does so now, or
+    /// has done so just before.
+    pub(crate) fn is_restless(&self) -> bool {
+        let is_recent = self.last_document.is_some_and(|time| time.elapsed() < limits::RESTLESS);
+        let is_navigating =
+            self.frames.main_frame().is_some_and(|main| main.navigating.is_some() || main.is_scheduled);
+        is_navigating || (is_recent && self.documents > self.marked_documents + 1)
+    }
+
     /// Begins an action.
     pub(crate) fn mark(&mut self) -> ActionMark {
         self.dialogs = 0;
+        self.marked_documents = self.documents;
         ActionMark {
             happening: self.happenings.mark(),
             request: self.requests.mark(),

@@ -88,6 +88,35 @@ fn a_page_that_navigates_for_ever_ends_at_the_deadline() {
     });
 }
 
+/// Ways in which a page navigates again and again.
+const RESTLESS: [&str; 5] = [
+    "<script>location = location.pathname + '?' + Math.random()</script>",
+    "<script>setInterval(() => { location = location.pathname + '?' + Math.random() }, 0)</script>",
+    "<meta http-equiv=refresh content=0>",
+    "<form action=''><input name=a></form><script>document.forms[0].submit()</script>",
+    "<script>onbeforeunload = () => 'stay'; onunload = onpagehide = () => { location.reload() }; location.reload()</script>",
+];
+
+#[test]
+fn a_page_that_navigates_for_ever_can_be_left_and_its_tab_closed() {
+    run(async |ground| {
+        for body in RESTLESS.repeat(3) {
+            let path = ground.server.path();
+            let answer = crate::server::Answer { body: body.into(), ..crate::server::Answer::default() };
+            ground.server.answer_at(&path, answer);
+            let url = ground.server.url(&path);
+            let limit = Duration::from_millis(500);
+            let restless = ground.session.navigate(None, &url, None, limit).await.unwrap();
+            let next = ground.server.page("<title>next</title>");
+            let left = ground.session.navigate(Some(restless.tab), &next, None, LIMIT).await.unwrap();
+            assert_eq!((left.loaded, left.title.as_str()), (true, "next"), "{body}");
+            ground.session.navigate(Some(restless.tab), &url, None, limit).await.unwrap();
+            ground.session.close(restless.tab).await.unwrap();
+            assert_eq!(ground.session.tabs().await, []);
+        }
+    });
+}
+
 #[test]
 fn a_large_page_and_many_frames_leave_everything_usable() {
     run(async |ground| {
