@@ -11,7 +11,7 @@ use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summar
 use fetch::web::Web;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
-use sandbox::{Entrance, SessionLimits, Spawner};
+use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
 use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
@@ -68,8 +68,8 @@ pub(crate) struct RuntimeOptions<'a> {
     pub(crate) configuration: Option<PathBuf>,
     /// Home folder of the user, if it differs from that of this process.
     pub(crate) home: Option<PathBuf>,
-    /// Source of waiting cells, started before anything else.
-    pub(crate) spawner: Option<Arc<Spawner>>,
+    /// Source of waiting cells, whose start begins before anything else.
+    pub(crate) spawner: Option<StartingSpawner>,
     /// Limits on commands that run on between calls, if this runtime serves many calls.
     pub(crate) sessions: Option<SessionLimits>,
     /// Command by which this program enters a cell made by bwrap.
@@ -102,7 +102,7 @@ impl RuntimeOptions<'_> {
     }
 
     /// Returns the parameters of a runtime that serves many calls.
-    pub(crate) fn serving(options: impl Into<RunOptions>, spawner: Option<Arc<Spawner>>) -> Self {
+    pub(crate) fn serving(options: impl Into<RunOptions>, spawner: Option<StartingSpawner>) -> Self {
         Self { spawner, sessions: Some(SessionLimits::default()), ..Self::once(options) }
     }
 }
@@ -191,6 +191,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let browsers = browsers(&state);
     services.insert(browsers.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
+    let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
     let summarizer = match configuration.toolset.dialect {
@@ -254,6 +255,18 @@ fn browsers(state: &Path) -> Arc<Browsers> {
     let folder = state.join(BROWSERS_FOLDER);
     browser::remove_left_folders(&folder);
     Browsers::new(browser_program::find(), folder)
+}
+
+/// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is
+/// slower but otherwise equal.
+fn started(starting: StartingSpawner, warn: Warn) -> Option<Arc<Spawner>> {
+    let started = starting.finish();
+    started.inspect_err(|error| warn(&slower(error))).ok().map(Arc::new)
+}
+
+/// Returns the warning that there is no spawner.
+pub(crate) fn slower(error: &SandboxError) -> String {
+    format!("commands will start more slowly: {error}")
 }
 
 /// Opens the exec log of the dialect `csp1`, which every door uses to summarize command output.

@@ -231,6 +231,8 @@ pub(crate) struct Configuration {
     pub(crate) toolset: Toolset,
     /// Dependencies of the tools.
     pub(crate) needed: ToolDependencies,
+    /// Every canonical tool, in listing order.
+    canonical: Vec<Arc<dyn AnyTool>>,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) approvals: Option<QuestionHandling>,
     pub(crate) oauth: Option<OAuth>,
@@ -303,7 +305,7 @@ fn hosts_of(
 impl Configuration {
     /// Returns every tool, in listing order.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs, &self.workspace, &self.needed);
+        let mut tools = self.toolset.tools(&self.programs, &self.workspace, self.canonical.clone());
         tools.extend(self.toolset.only_dry_runs(self.own.clone()));
         tools
     }
@@ -378,6 +380,7 @@ impl Configuration {
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
         let needed = ToolDependencies { databases, skills, knowledge, work };
+        let canonical = canonical(&needed);
         let at_start = files.at_start(options, dialect);
         Ok(Self {
             at_start,
@@ -410,7 +413,8 @@ impl Configuration {
             written,
             workspace: place.workspace.clone(),
             home: host_environment.home.clone(),
-            tools: canonical(&needed).iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            tools: canonical.iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            canonical,
             needed,
             own,
         })

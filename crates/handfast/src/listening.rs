@@ -2,7 +2,7 @@
 //! runs.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Listening {
         let (path, new) = (folder.join(&name), folder.join(format!(".{name}")));
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        serde_json::to_writer(&file, server)?;
+        (&file).write_all(&serde_json::to_vec(server)?)?;
         // Rename the file only when it is complete and locked.
         std::fs::rename(&new, &path)?;
         Ok(Self { path, _file: file })

@@ -60,14 +60,14 @@ pub(crate) struct Toolset {
 }
 
 impl Toolset {
-    /// Returns every tool in the form of the dialect, in listing order.
+    /// Returns every tool in the form of the dialect, in listing order. `canonical` has every canonical
+    /// tool.
     pub(crate) fn tools(
         self,
         programs: &Programs,
         workspace: &Path,
-        needed: &ToolDependencies,
+        mut canonical: Vec<Arc<dyn AnyTool>>,
     ) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical(needed);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

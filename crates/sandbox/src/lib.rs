@@ -102,7 +102,7 @@ pub use session::{
     Ending, Keeper, Lifetime, ListedSession, OwnedSessions, Part, Phase, Session, SessionError,
     SessionLimits, SessionOutput, Sessions, Status,
 };
-pub use spawner::{Pool, Spawner};
+pub use spawner::{Pool, Spawner, StartingSpawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use sys::{give_memory_back, unblock_signals};

@@ -6,38 +6,35 @@ use std::time::Duration;
 
 use engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sandbox::{Pool, Spawner};
+use sandbox::{Pool, StartingSpawner};
 use tokio::runtime::Runtime;
 
-use crate::compose::Composed;
+use crate::compose::{Composed, slower};
 use crate::listening::{Listening, Server};
 use crate::report::warn;
 
-/// Starts the spawner, then raises the limit on this process's open files to its maximum. Cells
-/// keep the earlier limit. Must be called before any thread is started. Without a spawner, every
-/// command creates its own cell, which is slower but otherwise equal.
-pub(super) fn start_spawner() -> Option<Arc<Spawner>> {
-    let started = Spawner::start(Pool::default());
+/// Begins the start of the spawner, then raises the limit on this process's open files to its maximum.
+/// Cells keep the earlier limit. Must be called before any thread is started.
+pub(super) fn start_spawner() -> Option<StartingSpawner> {
+    let started = StartingSpawner::begin(Pool::default());
     let limit = getrlimit(Resource::Nofile);
     // If the limit cannot be raised, the present limit applies.
     let _as_before = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    match started {
-        Ok(spawner) => Some(Arc::new(spawner)),
-        Err(error) => {
-            warn(&format!("commands will start more slowly: {error}"));
-            None
-        }
-    }
+    started.inspect_err(|error| warn(&slower(error))).ok()
 }
 
 /// Interval at which a server asks whether saved content is due for a check.
 const CHECK_ASKED_EVERY: Duration = Duration::from_hours(1);
+
+/// Time before the preparations, in which a client gets the list of tools without waiting for them.
+const AFTER_START: Duration = Duration::from_millis(50);
 
 /// Prepares for the first command and prunes expired content in the background. From then on, the
 /// server reads saved content back once a day.
 pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
     let engine = engine.clone();
     runtime.spawn(async move {
+        engine.timer().sleep(AFTER_START).await;
         let first = engine.clone();
         let made_ready = tokio::task::spawn_blocking(move || {
             first.make_ready();

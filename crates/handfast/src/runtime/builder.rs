@@ -8,7 +8,7 @@ use std::sync::Arc;
 use dialects::Dialect;
 use engine::{Asker, NoAsker};
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
-use sandbox::{Pool, SessionLimits, Spawner};
+use sandbox::{Pool, SessionLimits, StartingSpawner};
 use tool::{AnyTool, ErasedTool, Tool, subset_violations};
 use vault::{Keys, Vault};
 
@@ -305,13 +305,13 @@ impl Builder {
             }
         }
         run_secrets::begin(self.options.clone());
-        let spawner = self.waiting.map(|waiting| Spawner::start(Pool { waiting })).transpose();
+        let spawner = self.waiting.map(|waiting| StartingSpawner::begin(Pool { waiting })).transpose();
         let spawner = spawner.map_err(|error| BuildError(error.into()))?;
         let composed = compose(RuntimeOptions {
             options: self.options,
             configuration: self.configuration,
             home: None,
-            spawner: spawner.map(Arc::new),
+            spawner,
             sessions: Some(SessionLimits::default()),
             // The library cannot enter a cell that bwrap made.
             entrance: None,

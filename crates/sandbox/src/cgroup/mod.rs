@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use group::Group;
 pub(crate) use owner::Owner;
 use parking_lot::Mutex;
+use place::OwnGroups;
 
 /// The two versions of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +68,12 @@ pub(crate) fn give_up() {
 /// Returns the memory limit of the group of this process, in bytes; `None` if no limit is visible.
 pub(crate) fn memory_of_own_group() -> Option<u64> {
     let number = |path: PathBuf| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
-    let two = place::unified().and_then(|place| {
+    let own = OwnGroups::read()?;
+    let two = own.unified().and_then(|place| {
         let groups = place.folder.ancestors().take_while(|folder| folder.starts_with(&place.mount));
         groups.filter_map(|folder| number(folder.join("memory.max"))).min()
     });
-    let one = place::of_controller("memory").and_then(|place| {
+    let one = own.of_controller("memory").and_then(|place| {
         let stat = fs::read_to_string(place.folder.join("memory.stat")).ok()?;
         let line = stat.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "))?;
         line.trim().parse().ok()
@@ -82,13 +84,14 @@ pub(crate) fn memory_of_own_group() -> Option<u64> {
 impl Hierarchy {
     fn find() -> Option<Self> {
         let owner = Owner::this()?;
-        Self::unified(&owner).or_else(|| Self::of_controllers(&owner))
+        let own = OwnGroups::read()?;
+        Self::unified(&owner, &own).or_else(|| Self::of_controllers(&owner, &own))
     }
 
     /// Finds version one, in which each controller has a hierarchy and only root may make groups.
-    fn of_controllers(owner: &Owner) -> Option<Self> {
+    fn of_controllers(owner: &Owner, own: &OwnGroups) -> Option<Self> {
         let writable = |controller: &str| {
-            let folder = place::of_controller(controller)?.folder;
+            let folder = own.of_controller(controller)?.folder;
             let trial = folder.join(owner.name(owner::TRIAL));
             fs::create_dir(&trial).ok()?;
             fs::remove_dir(&trial).ok()?;
@@ -103,8 +106,8 @@ impl Hierarchy {
     }
 
     /// Finds version two, in a group that was delegated to this process alone.
-    fn unified(owner: &Owner) -> Option<Self> {
-        let place = place::unified()?;
+    fn unified(owner: &Owner, own: &OwnGroups) -> Option<Self> {
+        let place = own.unified()?;
         let has = |file: &str| -> Option<Vec<String>> {
             let text = fs::read_to_string(place.folder.join(file)).ok()?;
             Some(text.split_whitespace().map(str::to_owned).collect())

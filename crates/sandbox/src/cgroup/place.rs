@@ -16,15 +16,47 @@ pub(super) struct Place {
     pub(super) folder: PathBuf,
 }
 
-/// Finds the group in the hierarchy of version two.
-pub(super) fn unified() -> Option<Place> {
-    find(|mount| mount.kind == "cgroup2", |group| group.controllers.is_empty() && group.number == "0")
+/// The groups of this process and the mounts of their hierarchies, as the kernel lists them.
+pub(super) struct OwnGroups {
+    /// `/proc/self/mountinfo`.
+    mounts: String,
+    /// `/proc/self/cgroup`.
+    groups: String,
 }
 
-/// Finds the group in the hierarchy of version one that has this controller.
-pub(super) fn of_controller(controller: &str) -> Option<Place> {
-    let names = |list: &str| list.split(',').any(|name| name == controller);
-    find(|mount| mount.kind == "cgroup" && names(mount.options), |group| names(group.controllers))
+impl OwnGroups {
+    /// Reads both lists.
+    pub(super) fn read() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        Some(Self { mounts, groups: fs::read_to_string("/proc/self/cgroup").ok()? })
+    }
+
+    /// Finds the group in the hierarchy of version two.
+    pub(super) fn unified(&self) -> Option<Place> {
+        self.find(
+            |mount| mount.kind == "cgroup2",
+            |group| group.controllers.is_empty() && group.number == "0",
+        )
+    }
+
+    /// Finds the group in the hierarchy of version one that has this controller.
+    pub(super) fn of_controller(&self, controller: &str) -> Option<Place> {
+        let names = |list: &str| list.split(',').any(|name| name == controller);
+        self.find(|mount| mount.kind == "cgroup" && names(mount.options), |group| names(group.controllers))
+    }
+
+    fn find(
+        &self,
+        is_mount: impl Fn(&Mount<'_>) -> bool,
+        is_group: impl Fn(&Line<'_>) -> bool,
+    ) -> Option<Place> {
+        let group = self.groups.lines().filter_map(group_of).find(|group| is_group(group))?;
+        let mount = self.mounts.lines().filter_map(mount_of).find(|mount| is_mount(mount))?;
+        // A container may mount a part of the hierarchy alone; a group outside of that part is out of
+        // reach.
+        let below = Path::new(group.path).strip_prefix(&mount.root).ok()?;
+        Some(Place { folder: mount.point.join(below), mount: mount.point })
+    }
 }
 
 impl Place {
@@ -52,26 +84,6 @@ struct Line<'a> {
     number: &'a str,
     controllers: &'a str,
     path: &'a str,
-}
-
-fn find(is_mount: impl Fn(&Mount<'_>) -> bool, is_group: impl Fn(&Line<'_>) -> bool) -> Option<Place> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    within(&mounts, &groups, is_mount, is_group)
-}
-
-fn within(
-    mounts: &str,
-    groups: &str,
-    is_mount: impl Fn(&Mount<'_>) -> bool,
-    is_group: impl Fn(&Line<'_>) -> bool,
-) -> Option<Place> {
-    let group = groups.lines().filter_map(group_of).find(|group| is_group(group))?;
-    let mount = mounts.lines().filter_map(mount_of).find(|mount| is_mount(mount))?;
-    // A container may mount a part of the hierarchy alone; a group outside of that part is out of
-    // reach.
-    let below = Path::new(group.path).strip_prefix(&mount.root).ok()?;
-    Some(Place { folder: mount.point.join(below), mount: mount.point })
 }
 
 fn group_of(line: &str) -> Option<Line<'_>> {
@@ -117,24 +129,27 @@ mod tests {
     const MOUNTS: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n\
                           41 31 0:38 /docker/abc /sys/fs/cgroup/uni\\040fied rw - cgroup2 cgroup2 rw,nsdelegate\n";
 
+    fn within(mounts: &str, groups: &str) -> OwnGroups {
+        OwnGroups { mounts: mounts.to_owned(), groups: groups.to_owned() }
+    }
+
     #[test]
     fn the_own_group_is_found_below_what_is_mounted() {
         let groups = "4:memory:/a/b\n0::/docker/abc/d\n";
-        let memory =
-            within(MOUNTS, groups, |mount| mount.kind == "cgroup", |group| group.controllers == "memory");
+        let memory = within(MOUNTS, groups).of_controller("memory");
         assert_eq!(
             memory,
             Some(Place { mount: "/sys/fs/cgroup/memory".into(), folder: "/sys/fs/cgroup/memory/a/b".into() })
         );
-        let unified = within(MOUNTS, groups, |mount| mount.kind == "cgroup2", |group| group.number == "0");
+        let unified = within(MOUNTS, groups).unified();
         assert_eq!(unified.unwrap().folder, Path::new("/sys/fs/cgroup/uni fied/d"));
     }
 
     #[test]
     fn a_group_outside_of_what_is_mounted_is_not_found() {
         let groups = "0::/docker/other\n";
-        assert_eq!(within(MOUNTS, groups, |mount| mount.kind == "cgroup2", |_| true), None);
-        assert_eq!(within("", groups, |_| true, |_| true), None);
-        assert_eq!(within(MOUNTS, "", |_| true, |_| true), None);
+        assert_eq!(within(MOUNTS, groups).unified(), None);
+        assert_eq!(within("", groups).unified(), None);
+        assert_eq!(within(MOUNTS, "").unified(), None);
     }
 }

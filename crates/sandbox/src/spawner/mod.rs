@@ -106,21 +106,22 @@ struct Line {
     taken: u32,
 }
 
-impl Spawner {
-    /// Starts the spawner, which starts to build cells at once.
-    ///
-    /// Call this at the very start of `main`: the new process is a copy of this one. A copy of a
-    /// process with further threads could wait for ever for a lock that one of these threads owned.
-    /// The new process closes all inherited descriptors, but it keeps the data that this process
-    /// has read into memory so far, including its environment.
-    ///
-    /// A machine on which cells cannot be built is not detected here: then the spawner provides no
-    /// cells, and every call makes a cell itself and reports the failure.
+/// A spawner that is being started.
+#[derive(Debug)]
+pub struct StartingSpawner {
+    nursery: Arc<Nursery>,
+    waiting: u8,
+    line: OwnedFd,
+    mounts: u64,
+}
+
+impl StartingSpawner {
+    /// Begins the start of a spawner, as [`Spawner::start`] does, without waiting for its network,
+    /// which takes the kernel milliseconds.
     ///
     /// # Errors
-    /// [`SandboxError::TooLate`] if this process has more than one thread; other variants if the
-    /// process cannot be made.
-    pub fn start(pool: Pool) -> Result<Self, SandboxError> {
+    /// See [`Spawner::start`].
+    pub fn begin(pool: Pool) -> Result<Self, SandboxError> {
         let threads = fs::read_dir("/proc/self/task")
             .map_err(|source| SandboxError::Io { doing: "counting the own threads", source })?
             .count();
@@ -139,7 +140,49 @@ impl Spawner {
         // Compile the filter once for all cells, not in each.
         seccomp::filter(hierarchy.is_some())?;
         let nursery = Nursery::start(identity, landlock, foundation, bounds, hierarchy, shown)?;
-        Self::of(Arc::new(nursery), pool.waiting.max(1))
+        Self::ask(Arc::new(nursery), pool.waiting.max(1))
+    }
+
+    fn ask(nursery: Arc<Nursery>, waiting: u8) -> Result<Self, SandboxError> {
+        // Comes before the new process builds anything, so that no change of the mounts is missed.
+        let mounts = nursery.mount_changes();
+        let line = nursery.ask(waiting)?;
+        Ok(Self { nursery, waiting, line, mounts })
+    }
+
+    /// Waits until the spawner has started.
+    ///
+    /// # Errors
+    /// Returns an error if the process cannot be made.
+    pub fn finish(self) -> Result<Spawner, SandboxError> {
+        let Self { nursery, waiting, line, mounts } = self;
+        let StartedSpawner { line: socket, process, network } = nursery::started(line)?;
+        let groups = nursery
+            .hierarchy
+            .zip(Owner::of(process.pid().cast_unsigned()))
+            .map(|(hierarchy, owner)| Groups { hierarchy, owner });
+        let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
+        let (ending, ready, process) = (Ending::default(), Mutex::default(), SpawnerProcess(process));
+        Ok(Spawner { nursery, network, waiting, groups, ending, ready, line, _process: process })
+    }
+}
+
+impl Spawner {
+    /// Starts the spawner, which starts to build cells at once.
+    ///
+    /// Call this at the very start of `main`: the new process is a copy of this one. A copy of a
+    /// process with further threads could wait for ever for a lock that one of these threads owned.
+    /// The new process closes all inherited descriptors, but it keeps the data that this process
+    /// has read into memory so far, including its environment.
+    ///
+    /// A machine on which cells cannot be built is not detected here: then the spawner provides no
+    /// cells, and every call makes a cell itself and reports the failure.
+    ///
+    /// # Errors
+    /// [`SandboxError::TooLate`] if this process has more than one thread; other variants if the
+    /// process cannot be made.
+    pub fn start(pool: Pool) -> Result<Self, SandboxError> {
+        StartingSpawner::begin(pool)?.finish()
     }
 
     /// Starts a further spawner, whose cells share a network with each other and with no other
@@ -148,20 +191,7 @@ impl Spawner {
     /// # Errors
     /// Returns an error if the process that starts spawners is gone, or the machine refuses.
     pub fn another(&self) -> Result<Self, SandboxError> {
-        Self::of(self.nursery.clone(), self.waiting.min(WAITING_IN_OTHERS))
-    }
-
-    fn of(nursery: Arc<Nursery>, waiting: u8) -> Result<Self, SandboxError> {
-        // Comes before the new process builds anything, so that no change of the mounts is missed.
-        let mounts = nursery.mount_changes();
-        let StartedSpawner { line: socket, process, network } = nursery.ask(waiting)?;
-        let groups = nursery
-            .hierarchy
-            .zip(Owner::of(process.pid().cast_unsigned()))
-            .map(|(hierarchy, owner)| Groups { hierarchy, owner });
-        let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
-        let (ending, ready, process) = (Ending::default(), Mutex::default(), SpawnerProcess(process));
-        Ok(Self { nursery, network, waiting, groups, ending, ready, line, _process: process })
+        StartingSpawner::ask(self.nursery.clone(), self.waiting.min(WAITING_IN_OTHERS))?.finish()
     }
 
     /// Returns true if the spawner's cells equal those that this process would make now, for these
@@ -299,6 +329,7 @@ impl Line {
         let mut ready = self.is_readable_within(Duration::ZERO);
         if !ready {
             self.refill();
+            self.ask(serve::HURRY);
             ready = self.is_readable_within(patience);
         }
         self.impatient = !ready;

@@ -113,8 +113,8 @@ impl Nursery {
         mounts.changes
     }
 
-    /// Starts a spawner that keeps `waiting` cells waiting.
-    pub(super) fn ask(&self, waiting: u8) -> Result<StartedSpawner, SandboxError> {
+    /// Begins the start of a spawner that keeps `waiting` cells waiting, and returns the line to it.
+    pub(super) fn ask(&self, waiting: u8) -> Result<OwnedFd, SandboxError> {
         let (line, theirs) = pair()?;
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -123,14 +123,18 @@ impl Nursery {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.line, &[IoSlice::new(&[waiting])], &mut ancillary, flags)
             .map_err(SandboxError::io("starting a spawner"))?;
-        drop(theirs);
-        born(line).map_err(SandboxError::io("starting a spawner"))
+        Ok(line)
     }
 }
 
 fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))
+}
+
+/// Waits until the spawner at the other end of the line has started.
+pub(super) fn started(line: OwnedFd) -> Result<StartedSpawner, SandboxError> {
+    born(line).map_err(SandboxError::io("starting a spawner"))
 }
 
 /// Waits for the first message of a new spawner.

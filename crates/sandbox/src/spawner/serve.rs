@@ -16,6 +16,7 @@ use rustix::net::{
 use rustix::process::{Signal, chdir, pidfd_send_signal, setsid};
 use rustix::thread::set_name;
 
+use super::process::timespec;
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::child::blueprint::Landlock;
 use crate::child::first_steps::{EndOnUnwind, GO, keep_only};
@@ -33,10 +34,16 @@ use crate::{landlock, seccomp, sys};
 pub(super) const WANTED: u8 = b'w';
 /// Request for [`Answer::Fresh`]: cells after that answer were built after this request.
 pub(super) const REFRESH: u8 = b'r';
+/// Request to begin at once, without an answer.
+pub(super) const HURRY: u8 = b'h';
 
 const CELL: u8 = b'c';
 const FAILED: u8 = b'f';
 const FRESH: u8 = b'n';
+
+/// Time before the first cells are built if nobody asks for one: some times what a server takes from its
+/// start to its first answer.
+const START: Duration = Duration::from_millis(40);
 
 /// Maximum time for which a cell that does not read can block the sender of a request. A waiting
 /// cell reads at once, so this one has been stopped from outside.
@@ -129,6 +136,9 @@ impl SpawnerState {
     }
 
     fn answer_all(&self, shown: &mut View) -> Result<std::convert::Infallible, LineClosed> {
+        // Building would compete with the start of the program for the machine and for locks of the
+        // kernel. A caller that cannot wait sends a message.
+        let _until_asked = poll(&mut [PollFd::new(&self.line, PollFlags::IN)], Some(&timespec(START)));
         for _ in 0..self.waiting {
             self.give(shown)?;
         }
@@ -137,6 +147,7 @@ impl SpawnerState {
             match recv(&self.line, &mut asked[..], RecvFlags::empty()) {
                 Ok((1, _)) if asked == [WANTED] => self.give(shown)?,
                 Ok((1, _)) if asked == [REFRESH] => self.say(FRESH)?,
+                Ok((1, _)) if asked == [HURRY] => {}
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => return Err(LineClosed),
             }
