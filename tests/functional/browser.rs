@@ -137,3 +137,52 @@ fn a_cancelled_navigation_lets_the_next_call_use_the_browser() {
     assert_eq!(tabs["tabs"].as_array().unwrap().len(), 1);
     server.end();
 }
+
+/// Page with a login, which tells how long the password is and repeats it.
+const LOGIN: &str = r#"<!doctype html><title>Login</title><form onsubmit="return false">
+<input id=user><input id=password type=password></form><p id=told></p><script>
+password.oninput = () => { told.textContent = password.value.length + ' characters: ' + password.value; }
+</script>"#;
+
+#[test]
+fn a_secret_is_typed_into_a_password_field_of_its_host_and_is_seen_nowhere() {
+    let fixture = Fixture::new().with_vault();
+    let secret = "correct-horse-battery-staple";
+    let stored = fixture.run_with_input(
+        &["vault", "set", "shop_password", "--host", "localhost", "--in", "body"],
+        secret.as_bytes(),
+    );
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    fixture.configure(
+        "sandbox_config: {normal: {allowed_hosts: [localhost], allowed_secrets: [\"shop_password at localhost\"]}}",
+    );
+    fixture.write("index.html", LOGIN);
+    let mut server = Server::start(&fixture, &FREE);
+    let id = server.background("exec python3 -u -m http.server --bind 127.0.0.1 3000", false);
+    server.expect(&id, 0, "Serving HTTP");
+    let mut typed = |host: &str, field: &str, value: &str| {
+        let opened = server.data("browser_navigate", json!({"url": format!("http://{host}:3000/")}));
+        let tab = opened["tab_id"].as_u64().unwrap();
+        let arguments = json!({"tab_id": tab, "action": "type", "selector": field, "value": value});
+        let answer = text(&server.call("browser_interact", arguments));
+        let shown = text(&server.call("browser_read_page", json!({"tab_id": tab, "mode": "text"})));
+        (answer, shown)
+    };
+    let named = "{{secret:shop_password}}";
+    let (answer, shown) = typed("localhost", "#password", named);
+    assert!(answer.contains("\"success\":true"), "{answer}");
+    assert!(shown.contains(&format!("{} characters: ", secret.len())), "the page has it: {shown}");
+    for (host, field, refusal) in [
+        ("localhost", "#user", "EPERMISSION: the secret shop_password is not typed: the element is no field"),
+        ("127.0.0.1", "#password", "EAPPROVAL: this call needs approval: 127.0.0.1 is not listed"),
+    ] {
+        let (refused, shown) = typed(host, field, named);
+        assert!(refused.starts_with(refusal), "{host} {field}: {refused}");
+        assert!(!shown.contains("characters"), "{shown}");
+    }
+    let (unknown, _) = typed("localhost", "#password", "{{secret:other}}");
+    assert!(unknown.starts_with("EPERMISSION: the secret other is not stored"), "{unknown}");
+    let everything = format!("{answer}{shown}{:?}", fixture.recorded());
+    assert!(everything.contains(named) && !everything.contains(secret), "{everything}");
+    server.end();
+}

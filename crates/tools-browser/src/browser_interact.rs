@@ -10,12 +10,13 @@ use browser::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, DecidedEffects, Example, Lane, Level, Place, Plan, PlanContext, Presentation, Spec,
+    Class, Code, Context, DecidedEffects, Example, Lane, Level, Place, Plan, PlanContext, Presentation, Spec,
     Timeout, Tool, ToolError,
 };
 
 use crate::errors::{of_browser, of_page};
 use crate::planned::{self, PlannedEffects};
+use crate::secret;
 use crate::session::{self, open, reported, time};
 use crate::untrusted::marked;
 
@@ -37,7 +38,7 @@ pub struct Args {
     action: Action,
     /// Element: a reference such as e12, CSS, or `xpath:...`.
     selector: Option<String>,
-    /// Text to type; option to select; where to scroll (down, up, top, bottom, view, 300px).
+    /// Text to type, or {{secret:NAME}}; option to select; where to scroll (down, up, top, bottom, view, 300px).
     value: Option<String>,
     /// Key to press after typing, such as Enter.
     press: Option<String>,
@@ -139,10 +140,15 @@ impl Args {
             let field = if press.is_some() { "press" } else { "append" };
             return Err(ToolError::validation(field, "is for the action type"));
         }
-        if self.value.as_deref().is_some_and(|value| value.contains("{{secret:")) {
-            return Err(ToolError::validation("value", "secrets cannot be typed into pages"));
+        if self.secret()?.is_some() && (self.action != Action::Type || self.append) {
+            return Err(ToolError::validation("value", "a secret is for the action type, without `append`"));
         }
         Ok(CheckedArguments { selector, press, limit: time(self.timeout, READY) })
+    }
+
+    /// Returns the name of the secret to type.
+    fn secret(&self) -> Result<Option<&str>, ToolError> {
+        self.value.as_deref().map_or(Ok(None), secret::named)
     }
 
     fn scroll(&self) -> Result<ScrollTo, ToolError> {
@@ -157,7 +163,7 @@ impl Args {
 
     async fn effects(&self, page: &Page, checked: &CheckedArguments) -> Result<PlannedEffects, ToolError> {
         if self.action == Action::Wait {
-            return Ok(PlannedEffects { effects: Vec::new(), level: Level::Safe });
+            return Ok(PlannedEffects { effects: Vec::new(), level: Level::Safe, origin: String::new() });
         }
         let url = page.tab().url();
         let Some(selector) = &checked.selector else {
@@ -175,10 +181,33 @@ impl Args {
             Action::Select => "select in",
             other => other.as_str(),
         };
-        planned::effects_on(page, &action, selector, verb, checked.limit).await
+        planned::effects_on(page, &action, selector, verb, self.secret()?, checked.limit).await
     }
 
-    async fn act(&self, page: &Page, checked: &CheckedArguments) -> Result<ActionOutcome, ToolError> {
+    /// Types a secret whose use was decided on.
+    async fn type_secret(
+        &self,
+        context: &Context,
+        page: &Page,
+        checked: &CheckedArguments,
+        (name, selector, origin): (&str, &Selector, &str),
+    ) -> Result<ActionOutcome, ToolError> {
+        let decided = context.service::<DecidedEffects>()?;
+        let value = secret::value(context, name, &decided.0)?;
+        let value = std::str::from_utf8(&value).map_err(|_| {
+            ToolError::new(Code::Unavailable, format!("the secret {name} is no text, and fields take text"))
+        })?;
+        let press = checked.press.as_ref();
+        page.type_secret(selector, value, origin, press, checked.limit).await.map_err(of_page)
+    }
+
+    async fn act(
+        &self,
+        context: &Context,
+        page: &Page,
+        checked: &CheckedArguments,
+        origin: &str,
+    ) -> Result<ActionOutcome, ToolError> {
         let limit = checked.limit;
         let value = self.value.as_deref().unwrap_or_default();
         let Some(selector) = &checked.selector else {
@@ -188,6 +217,9 @@ impl Args {
             }
             .map_err(of_page);
         };
+        if let Some(name) = self.secret()? {
+            return self.type_secret(context, page, checked, (name, selector, origin)).await;
+        }
         match self.action {
             Action::Click => page.click(selector, ClickOptions::default(), limit).await,
             Action::Type => {
@@ -248,7 +280,7 @@ impl Tool for BrowserInteract {
     async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
         let running = session::planned(now)?;
         let page = running.page(args.tab_id).map_err(of_browser)?;
-        let PlannedEffects { effects, level } = args.effects(&page, &args.checked()?).await?;
+        let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?).await?;
         Ok(Plan { effects, level: Some(level), ..plan })
     }
 
@@ -270,13 +302,13 @@ async fn act_on_page(context: &Context, args: Args) -> Result<Output, ToolError>
     let page = running.page(args.tab_id).map_err(of_browser)?;
     page.tab().prepare().await.map_err(of_browser)?;
     let checked = args.checked()?;
+    let now = args.effects(&page, &checked).await?;
     if args.action != Action::Wait {
-        let now = args.effects(&page, &checked).await?;
         let decided = context.service::<DecidedEffects>()?;
         planned::require_same(&decided, &now)?;
     }
     let mark = page.tab().begin_report();
-    let outcome = args.act(&page, &checked).await?;
+    let outcome = args.act(context, &page, &checked, &now.origin).await?;
     let is_settled = page.tab().settle(&mark, checked.limit).await;
     let report = page.tab().report(&mark);
     let options = SnapshotOptions { diff: true, budget: CHANGES, ..SnapshotOptions::default() };
@@ -317,7 +349,7 @@ mod tests {
             (serde_json::json!({"tab_id": 1, "action": "type", "selector": "a"}), "value"),
             (serde_json::json!({"tab_id": 1, "action": "click", "selector": "a", "press": "Enter"}), "press"),
             (
-                serde_json::json!({"tab_id": 1, "action": "type", "selector": "a", "value": "{{secret:x}}"}),
+                serde_json::json!({"tab_id": 1, "action": "type", "selector": "a", "value": "my {{secret:x}}"}),
                 "value",
             ),
             (serde_json::json!({"tab_id": 1, "action": "scroll", "value": "sideways"}), "value"),

@@ -13,6 +13,7 @@ mod errors;
 mod origin;
 mod picture;
 mod planned;
+mod secret;
 mod session;
 mod untrusted;
 

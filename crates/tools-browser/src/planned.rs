@@ -6,7 +6,7 @@ use browser::{Condition, Page, PageError, PlannedAction, Selector, Target};
 use tool::{Code, DecidedEffects, Effect, Level, PageAccess, ToolError};
 
 use crate::errors::of_page;
-use crate::origin;
+use crate::{origin, secret};
 
 /// Longest time for which a plan waits for its element.
 const APPEARING: Duration = Duration::from_secs(5);
@@ -16,6 +16,8 @@ const APPEARING: Duration = Duration::from_secs(5);
 pub(crate) struct PlannedEffects {
     pub(crate) effects: Vec<Effect>,
     pub(crate) level: Level,
+    /// Origin of the element's document; empty if the action has no element.
+    pub(crate) origin: String,
 }
 
 /// Returns the effects of an action on an element. Waits for the element if it is not there yet.
@@ -24,6 +26,7 @@ pub(crate) async fn effects_on(
     action: &PlannedAction,
     selector: &Selector,
     verb: &str,
+    secret: Option<&str>,
     limit: Duration,
 ) -> Result<PlannedEffects, ToolError> {
     let target = match page.describe(action, selector).await {
@@ -34,37 +37,56 @@ pub(crate) async fn effects_on(
         }
         described => described,
     };
-    Ok(of_target(&page.tab().url(), &target.map_err(of_page)?, verb))
+    let (url, target) = (page.tab().url(), target.map_err(of_page)?);
+    let (effects, level) = of_target(&url, &target, verb);
+    let origin = origin::of(own_url(&url, &target));
+    let mut planned = PlannedEffects { effects, level, origin };
+    if let Some(name) = secret {
+        planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target))?);
+    }
+    Ok(planned)
 }
 
 /// Returns the effects of an action that has no element.
 pub(crate) fn effects_of_page(url: &str, what: &str) -> PlannedEffects {
-    let effects: Vec<Effect> = origin::effect(url, PageAccess::Use, what).into_iter().collect();
-    let level = if effects.is_empty() { Level::Safe } else { Level::Moderate };
-    PlannedEffects { effects, level }
+    let (effects, level) = of_use(url, what);
+    PlannedEffects { effects, level, origin: String::new() }
 }
 
-fn of_target(url: &str, target: &Target, verb: &str) -> PlannedEffects {
+fn of_use(url: &str, what: &str) -> (Vec<Effect>, Level) {
+    let effects: Vec<Effect> = origin::effect(url, PageAccess::Use, what).into_iter().collect();
+    let level = if effects.is_empty() { Level::Safe } else { Level::Moderate };
+    (effects, level)
+}
+
+/// Returns the origin of the element's document, or the URL of the page if the document has none of its
+/// own.
+fn own_url<'a>(url: &'a str, target: &'a Target) -> &'a str {
+    let origin = &target.facts.origin;
+    if origin.is_empty() { url } else { origin }
+}
+
+fn of_target(url: &str, target: &Target, verb: &str) -> (Vec<Effect>, Level) {
     let facts = &target.facts;
     let named = |what: &str| {
         let role = if facts.role.is_empty() { &facts.tag } else { &facts.role };
         format!("{what} `{}` ({role})", facts.name)
     };
-    let own = if facts.origin.is_empty() { url } else { &facts.origin };
+    let own = own_url(url, target);
     if facts.is_submit {
         let to = if facts.form_action.is_empty() { own } else { &facts.form_action };
         let what = named("submit the form by");
         let effect = origin::effect(to, PageAccess::Submit, &what)
             .or_else(|| origin::effect(own, PageAccess::Submit, &what));
-        return PlannedEffects { effects: effect.into_iter().collect(), level: Level::Destructive };
+        return (effect.into_iter().collect(), Level::Destructive);
     }
     if facts.leaves_page || facts.is_download {
         let access = if facts.is_download { PageAccess::Submit } else { PageAccess::Use };
         let what = format!("{} to {}", named("follow the link"), facts.href);
         let effect = origin::effect(&facts.href, access, what);
-        return PlannedEffects { effects: effect.into_iter().collect(), level: Level::Destructive };
+        return (effect.into_iter().collect(), Level::Destructive);
     }
-    effects_of_page(own, &named(verb))
+    of_use(own, &named(verb))
 }
 
 /// Checks that an action still does what was decided on.

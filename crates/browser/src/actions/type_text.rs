@@ -109,6 +109,32 @@ impl Page {
         Ok(outcome)
     }
 
+    /// Sets the value of a field for a password, in a document of this origin alone. The page never
+    /// moves the value to another field or document: nothing is typed where the focus happens to be.
+    /// Its events are those of a script.
+    ///
+    /// # Errors
+    /// [`PageError`]. [`PageError::Unfit`] for another field, and for a document of another origin.
+    pub async fn type_secret(
+        &self,
+        selector: &Selector,
+        secret: &str,
+        origin: &str,
+        press: Option<&KeyPress>,
+        limit: Duration,
+    ) -> Result<ActionOutcome, PageError> {
+        let deadline = Instant::now() + limit;
+        let element = self.ready(selector, Need::Type, deadline).await?;
+        let values = [json!(element.number), json!(secret), json!(origin)];
+        let state: FieldState = self.call_on(&element.frame, "setSecret", values, selector).await?;
+        let mut outcome = ActionOutcome::new(element.frame.reference(element.number), element.is_new);
+        outcome.notes.extend(difference(&state, &Typing::new(secret), true));
+        if let Some(key) = press {
+            self.press_key(key).await?;
+        }
+        Ok(outcome)
+    }
+
     /// Gives the field the focus, with a click if it does not take it otherwise.
     async fn prepare_field(
         &self,

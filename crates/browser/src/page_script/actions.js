@@ -60,6 +60,18 @@ function setValue(number, value) {
   return fieldState(number);
 }
 
+/// Sets the value of a secret field of this origin, in the turn in which both are checked.
+function setSecret(number, value, origin) {
+  const element = attached(number);
+  if (!element) return gone(number);
+  if (location.origin !== origin) return { problem: 'origin', detail: `its document belongs to ${location.origin} now` };
+  if (localNameOf(element) !== 'input' || !isSecret(element)) return { problem: 'field', detail: 'it is no field for a password' };
+  element.focus();
+  element.value = value;
+  report(element);
+  return fieldState(number);
+}
+
 function report(element) {
   element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
   element.dispatchEvent(new Event('change', { bubbles: true }));

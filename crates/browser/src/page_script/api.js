@@ -2,7 +2,7 @@
 
 globalThis.handfast = {
   choose, describe, fieldState, find, focusOn, focusedNumber, frameCover, frameElements, guarded, html, masks, nearestTo, pause, prepareToType, ready,
-  scroll, setValue, snapshot, state, submit, text,
+  scroll, setSecret, setValue, snapshot, state, submit, text,
   next: () => nextNumber,
   elementOf: (number) => attached(number),
 };

@@ -135,3 +135,27 @@ fn typing_works_while_a_page_renders_its_field_again() {
         assert_eq!(outcome.value.as_deref(), Some("Ada"));
     });
 }
+
+#[test]
+fn a_secret_is_set_in_a_field_for_a_password_of_its_origin_alone() {
+    run(async |ground| {
+        let html = "<input id=p type=password><input id=t><script>var seen = []; addEventListener('input', event => seen.push(event.target.id))</script>";
+        let page = open(&ground, html).await;
+        let origin: String = evaluate(page.tab(), "location.origin").await;
+        let set = async |field: &str, origin: &str| {
+            page.type_secret(&selector(field), "s3cret-value", origin, None, SHORT).await
+        };
+        assert!(set("#t", &origin).await.is_err(), "a plain field");
+        assert!(set("#p", "https://shop.example").await.is_err(), "another origin");
+        let values = "document.querySelector('#p').value + document.querySelector('#t').value";
+        assert_eq!(evaluate::<String>(page.tab(), values).await, "");
+        let outcome = set("#p", &origin).await.unwrap();
+        assert_eq!((outcome.value, outcome.notes.len()), (None, 0));
+        assert_eq!(evaluate::<String>(page.tab(), values).await, "s3cret-value");
+        assert_eq!(evaluate::<Vec<String>>(page.tab(), "seen").await, ["p"]);
+        // The eye beside a password shows it to people, not to us.
+        let _: String = evaluate(page.tab(), "document.querySelector('#p').type = 'text'").await;
+        let shown = page.snapshot(&browser::SnapshotOptions::default()).await.unwrap().text;
+        assert!(!shown.contains("s3cret"), "{shown}");
+    });
+}
