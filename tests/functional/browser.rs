@@ -166,21 +166,24 @@ fn a_secret_is_typed_into_a_password_field_of_its_host_and_is_seen_nowhere() {
         let arguments = json!({"tab_id": tab, "action": "type", "selector": field, "value": value});
         let answer = text(&server.call("browser_interact", arguments));
         let shown = text(&server.call("browser_read_page", json!({"tab_id": tab, "mode": "text"})));
-        (answer, shown)
+        let picture = text(&server.call("browser_screenshot", json!({"tab_id": tab})));
+        (answer, shown, picture)
     };
     let named = "{{secret:shop_password}}";
-    let (answer, shown) = typed("localhost", "#password", named);
+    let (answer, shown, picture) = typed("localhost", "#password", named);
     assert!(answer.contains("\"success\":true"), "{answer}");
     assert!(shown.contains(&format!("{} characters: ", secret.len())), "the page has it: {shown}");
+    assert!(picture.starts_with("EPERMISSION: the page shows a password in plain text"), "{picture}");
     for (host, field, refusal) in [
         ("localhost", "#user", "EPERMISSION: the secret shop_password is not typed: the element is no field"),
         ("127.0.0.1", "#password", "EAPPROVAL: this call needs approval: 127.0.0.1 is not listed"),
     ] {
-        let (refused, shown) = typed(host, field, named);
+        let (refused, shown, picture) = typed(host, field, named);
         assert!(refused.starts_with(refusal), "{host} {field}: {refused}");
         assert!(!shown.contains("characters"), "{shown}");
+        assert!(!picture.starts_with('E'), "the control: {picture}");
     }
-    let (unknown, _) = typed("localhost", "#password", "{{secret:other}}");
+    let (unknown, ..) = typed("localhost", "#password", "{{secret:other}}");
     assert!(unknown.starts_with("EPERMISSION: the secret other is not stored"), "{unknown}");
     let everything = format!("{answer}{shown}{:?}", fixture.recorded());
     assert!(everything.contains(named) && !everything.contains(secret), "{everything}");

@@ -16,6 +16,8 @@ pub struct Masks {
     pub scroll: (f64, f64),
     /// False if there were too many, or a frame did not answer: the picture must not be shown then.
     pub is_complete: bool,
+    /// True if one of the areas shows more than the dots of a password.
+    pub is_readable: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -24,15 +26,18 @@ struct FrameMasks {
     scroll_x: f64,
     scroll_y: f64,
     is_complete: bool,
+    is_readable: bool,
 }
 
 impl Page {
-    /// Returns the boxes of fields for secrets, and of fields and text that hold one of the values.
+    /// Returns the boxes of fields for secrets, and of fields and text that hold one of the values or a
+    /// secret of [`Page::type_secret`].
     ///
     /// # Errors
     /// [`PageError`], if the page does not answer.
     pub async fn masks(&self, values: &[&str]) -> Result<Masks, PageError> {
-        let mut masks = Masks { areas: Vec::new(), scroll: (0.0, 0.0), is_complete: true };
+        let mut masks =
+            Masks { areas: Vec::new(), scroll: (0.0, 0.0), is_complete: true, is_readable: false };
         for frame in self.frames() {
             let found = self.call::<FrameMasks>(&frame, "masks", [json!(values)]).await;
             let found = match found {
@@ -44,6 +49,7 @@ impl Page {
                 Ok(found) => found,
             };
             masks.is_complete &= found.is_complete;
+            masks.is_readable |= found.is_readable;
             if frame.number == 0 {
                 masks.scroll = (found.scroll_x, found.scroll_y);
                 masks.areas.extend(found.boxes);

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use browser::{Clip, Format, Page, Rectangle, Selector};
-use tool::ToolError;
+use tool::{Code, ToolError};
 
 use crate::errors::{of_browser, of_page};
 
@@ -24,13 +24,16 @@ pub(crate) struct PagePicture {
     pub(crate) height: usize,
 }
 
-/// Takes a picture of the viewport, the whole page or one element. Fields for passwords are never
-/// readable in it, because browsers show dots there.
+/// Takes a picture of the viewport, the whole page or one element.
+///
+/// # Errors
+/// `EPERMISSION` if the page shows a password in plain text.
 pub(crate) async fn taken(
     page: &Page,
     selector: Option<&str>,
     full_page: bool,
 ) -> Result<PagePicture, ToolError> {
+    require_no_secret(page).await?;
     let clip = match selector {
         Some(selector) => {
             let selector = Selector::parse(selector).map_err(of_page)?;
@@ -48,6 +51,24 @@ pub(crate) async fn taken(
     } else {
         (png, "image/png")
     };
+    // The page may have changed meanwhile.
+    require_no_secret(page).await?;
     let base64 = STANDARD.encode(&picture.bytes);
     Ok(PagePicture { base64, mime_type, width: picture.width, height: picture.height })
+}
+
+/// Checks that no password can be read on the page. Browsers show dots, until the page turns the field
+/// into a plain one or repeats what was typed.
+async fn require_no_secret(page: &Page) -> Result<(), ToolError> {
+    let masks = page.masks(&[]).await.map_err(of_page)?;
+    if masks.is_complete && !masks.is_readable {
+        return Ok(());
+    }
+    let problem = if masks.is_readable {
+        "the page shows a password in plain text, so no picture is taken"
+    } else {
+        "the page could not be searched for passwords as a whole, so no picture is taken"
+    };
+    let hint = "read the page as text, where secrets are covered, or leave the page";
+    Err(ToolError::new(Code::Permission, problem).hint(hint))
 }

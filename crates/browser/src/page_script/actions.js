@@ -60,12 +60,16 @@ function setValue(number, value) {
   return fieldState(number);
 }
 
+/// Secrets that were typed into this document, which knows them anyway.
+const typedSecrets = new Set();
+
 /// Sets the value of a secret field of this origin, in the turn in which both are checked.
 function setSecret(number, value, origin) {
   const element = attached(number);
   if (!element) return gone(number);
   if (location.origin !== origin) return { problem: 'origin', detail: `its document belongs to ${location.origin} now` };
   if (localNameOf(element) !== 'input' || !isSecret(element)) return { problem: 'field', detail: 'it is no field for a password' };
+  typedSecrets.add(value);
   element.focus();
   element.value = value;
   report(element);

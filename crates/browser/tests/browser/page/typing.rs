@@ -157,5 +157,11 @@ fn a_secret_is_set_in_a_field_for_a_password_of_its_origin_alone() {
         let _: String = evaluate(page.tab(), "document.querySelector('#p').type = 'text'").await;
         let shown = page.snapshot(&browser::SnapshotOptions::default()).await.unwrap().text;
         assert!(!shown.contains("s3cret"), "{shown}");
+        assert!(page.masks(&[]).await.unwrap().is_readable, "in a picture");
+        let _: String = evaluate(page.tab(), "document.querySelector('#p').type = 'password'").await;
+        assert!(!page.masks(&[]).await.unwrap().is_readable, "as dots");
+        let echo = "document.body.append('it is s3cret-value'), ''";
+        let _: String = evaluate(page.tab(), echo).await;
+        assert!(page.masks(&[]).await.unwrap().is_readable, "as text of the page");
     });
 }
