@@ -15,9 +15,7 @@ use tools_data::SkillFolders;
 use vault::HostRule;
 
 use crate::at_start::AtStart;
-use crate::config::{
-    self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace, WORKSPACE_FILE,
-};
+use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
 use crate::embeddings::{self, LaterVault};
 use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
@@ -269,6 +267,9 @@ pub(crate) struct Configuration {
     tools: Vec<&'static str>,
 }
 
+/// Key of the configuration that names the vault's key file.
+const KEY_FILE: &str = "vault.key_file";
+
 /// Returns the vault's key file from the administrator's configuration, or from the user's. For
 /// callers that need no other setting.
 pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<PathBuf>, Failure> {
@@ -276,17 +277,7 @@ pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<Path
     let user = user.map_or(Ok(None), |path| ConfigFile::read(&path)).map_err(Failure::usage)?;
     let managed = config::managed().map_err(Failure::usage)?;
     let named = managed.into_iter().chain(user).find_map(|file| file.settings.vault);
-    named.map(|place| key_file_of(&place, host_environment)).transpose()
-}
-
-fn key_file_of(place: &VaultPlace, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
-    let named = &place.key_file;
-    let below_home =
-        named.strip_prefix("~").ok().and_then(|rest| Some(host_environment.home.as_ref()?.join(rest)));
-    Some(named.clone()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
-        let named = named.display();
-        Failure::usage(format!("`vault.key_file`: {named} must be an absolute path, or begin with ~/"))
-    })
+    named.map(|place| host_environment.named_path(KEY_FILE, &place.key_file)).transpose()
 }
 
 /// Parses the hosts of each variable that may be sent.
@@ -364,10 +355,11 @@ impl Configuration {
             files.of_the_user("gmail", |settings| settings.gmail.clone(), warn),
         )?;
         let key_file = files.of_the_user("vault", |settings| settings.vault.clone(), warn);
-        let key_file = key_file.map(|place| key_file_of(&place, host_environment)).transpose()?;
+        let key_file =
+            key_file.map(|place| host_environment.named_path(KEY_FILE, &place.key_file)).transpose()?;
         let listed = files.of_the_user("toolchains", |settings| settings.toolchains.clone(), warn);
         let listed: Result<Vec<_>, _> =
-            listed.iter().flatten().map(|named| toolchains::listed(named, host_environment)).collect();
+            listed.iter().flatten().map(|named| host_environment.named_path("toolchains", named)).collect();
         let around = toolchains::PlacesAround {
             workspace: &place.workspace,
             of_handfast: protected.iter().cloned().chain(key_file.clone()).collect(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use vault::{Keys, SecretBytes};
 
+use crate::failure::Failure;
 use crate::toolchains::of_path::FoundPrograms;
 use crate::toolchains::table;
 use crate::traces::{VARIABLES, Variables};
@@ -64,6 +65,15 @@ impl HostEnvironment {
         self.other_homes.extend(self.home.replace(home));
         (self.folders, self.installations) = (BTreeMap::new(), BTreeMap::new());
         self.search_path.clear();
+    }
+
+    /// Returns the path that a key of the user's configuration names: absolute, or below the home.
+    pub(crate) fn named_path(&self, key: &str, named: &Path) -> Result<PathBuf, Failure> {
+        let below_home = named.strip_prefix("~").ok().and_then(|rest| Some(self.home.as_ref()?.join(rest)));
+        Some(named.to_owned()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
+            let named = named.display();
+            Failure::usage(format!("`{key}`: {named} must be an absolute path, or begin with ~/"))
+        })
     }
 
     /// Reads the host environment of this process.

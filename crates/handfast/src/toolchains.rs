@@ -18,7 +18,6 @@ use sandbox::Spawner;
 use tool::MissingPrograms;
 
 use crate::config::USER_FILE;
-use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use advice::Advice;
 use extent::{Landmarks, OF_EACH_CELL};
@@ -79,16 +78,6 @@ pub(crate) fn missing(host_environment: &HostEnvironment) -> Arc<dyn MissingProg
 pub(crate) fn configuration_file(host_environment: &HostEnvironment) -> String {
     let file = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     file.map_or_else(|| "your configuration".to_owned(), |file| file.display().to_string())
-}
-
-/// Returns the folder that the user's configuration lists.
-pub(crate) fn listed(named: &Path, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
-    let below_home =
-        named.strip_prefix("~").ok().and_then(|rest| Some(host_environment.home.as_ref()?.join(rest)));
-    Some(named.to_owned()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
-        let named = named.display();
-        Failure::usage(format!("`toolchains`: {named} must be an absolute path, or begin with ~/"))
-    })
 }
 
 /// Returns the settings that all cells of this runtime share.

@@ -31,7 +31,7 @@ pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str) -> Result<Effec
     if !facts.is_password {
         return refused("the element is no field for a password");
     }
-    let Some(origin) = Url::parse(url).ok().filter(|origin| origin.has_host()) else {
+    let Some(origin) = Url::parse(url).ok().filter(Url::has_host) else {
         return refused("its page belongs to no host");
     };
     let is_here = match origin.host() {
