@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -342,12 +342,13 @@ pub struct ShapeFacts {
     pub warnings: Vec<String>,
 }
 
-/// [`Tool`] behind the [`AnyTool`] interface, with its schemas generated once.
+/// [`Tool`] behind the [`AnyTool`] interface, with its schemas generated once, at their first use: most
+/// tools of a server are never listed.
 pub struct ErasedTool<T> {
     tool: Arc<T>,
     spec: Spec,
-    input_schema: Value,
-    output_schema: Value,
+    input_schema: LazyLock<Value>,
+    output_schema: LazyLock<Value>,
 }
 
 impl<T: Tool> ErasedTool<T> {
@@ -356,8 +357,8 @@ impl<T: Tool> ErasedTool<T> {
         Arc::new(Self {
             tool: Arc::new(tool),
             spec: T::SPEC,
-            input_schema: schema_of_input::<T::Args>(),
-            output_schema: schema_of_output::<<T::Output as ToolOutput>::Data>(),
+            input_schema: LazyLock::new(schema_of_input::<T::Args>),
+            output_schema: LazyLock::new(schema_of_output::<<T::Output as ToolOutput>::Data>),
         })
     }
 }
