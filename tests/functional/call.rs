@@ -212,6 +212,14 @@ fn tools_lists_every_tool_with_its_schemas() {
         assert_eq!(tool["output_schema"]["type"], "object", "{tool:#}");
         assert!(tool["description"].as_str().unwrap().len() > 20);
     }
+    let one = fixture.run(&["tools", "file_read"]).stdout;
+    for part in ["file_read (safe): ", "ARGUMENT", "path", "required", "handfast call file_read '{"] {
+        assert!(one.contains(part), "{part}: {one}");
+    }
+    assert_eq!(fixture.run(&["tools", "file_read", "--json"]).json()["name"], "file_read");
+    let unknown = fixture.run(&["tools", "file_raed"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `file_read`?"), "{}", unknown.stderr);
     let text = fixture.run(&["tools"]).stdout;
     assert!(names.iter().all(|name| text.contains(name)), "{text}");
 }

@@ -170,8 +170,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Lists the tools: all tools, or those of the given `--catalogue`.
+    /// Lists the tools: all tools, or those of the given `--catalogue`. Shows the arguments of one tool.
     Tools {
+        /// Tool to show, with its arguments.
+        name: Option<String>,
         /// Print JSON, with the schemas.
         #[arg(long)]
         json: bool,

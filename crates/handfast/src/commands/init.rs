@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, arguments: &InitArgs) -> Result<ExitCode, Fai
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists()),
         other => other.map_err(|error| unwritten(&path, &error))?,
     };
-    if let Err(error) = file.write_all(content(&answers).as_bytes()) {
+    if let Err(error) = file.write_all(content(&answers, arguments.user).as_bytes()) {
         // Half a file would be a broken configuration, which prevents every later start.
         let _ = std::fs::remove_file(&path);
         return Err(unwritten(&path, &error));
@@ -66,12 +66,19 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
     Failure::from(format!("cannot write {}: {error}", path.display()))
 }
 
+/// Beginning of the user's own file.
+const OF_THE_USER: &str =
+    "# Your own settings, which hold in every workspace. A workspace has further ones in handfast.yaml.";
+
 /// Returns the content of a new file: the answers as settings, and every setting as a comment.
-fn content(answers: &Answers) -> String {
+fn content(answers: &Answers, of_the_user: bool) -> String {
     let mut text = format!("# yaml-language-server: $schema={SCHEMA_URL}\n");
     text.push_str(&answers.as_settings());
     text.push_str("\n# Every setting, with built-in values where there are some. docs/CONFIGURATION.md has all keys.\n#\n");
-    for line in EXPLAINED.lines() {
+    let (of_a_workspace, settings) = EXPLAINED.split_once("\n\n").unwrap_or_default();
+    text.push_str(if of_the_user { OF_THE_USER } else { of_a_workspace });
+    text.push_str("\n#\n");
+    for line in settings.lines() {
         // A comment within a comment would hide which lines are settings.
         text.push_str(&match line {
             "" => "#\n".to_owned(),
@@ -95,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_file_without_answers_sets_nothing_and_the_explained_settings_are_valid() {
-        let file = read(&content(&Answers::default()));
+        let file = read(&content(&Answers::default(), false));
         assert!(file.settings.sandbox_config.is_empty());
         assert!(file.settings.mode.is_none() && file.settings.profile.is_none());
         assert!(read(EXPLAINED).settings.sandbox_config.contains_key("normal"));
@@ -105,7 +112,7 @@ mod tests {
     fn a_file_sets_what_was_answered_and_no_other_key() {
         let answers = "npm test, cargo \"build\"\ngit push\ndocs.rs\nsecrets/\n2\n";
         let answers = questions::ask(&mut answers.as_bytes()).unwrap();
-        let file = read(&content(&answers));
+        let file = read(&content(&answers, true));
         let normal = serde_json::to_value(&file.settings.sandbox_config["normal"]).unwrap();
         let written: Vec<(String, serde_json::Value)> = normal
             .as_object()

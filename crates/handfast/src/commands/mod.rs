@@ -53,7 +53,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Call { call, yes } => call::run(global, &call, yes),
         Command::Check(arguments) => check::run(global, &arguments),
         Command::Config { command } => config::run(&command),
-        Command::Tools { json } => tools::run(global, json),
+        Command::Tools { name, json } => tools::run(global, name.as_deref(), json),
         Command::Audit { command } => audit::run(global, command),
         Command::Status { json } => status::run(global, json),
         Command::Log(arguments) => log::run(global, &arguments),

@@ -262,6 +262,9 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
         });
         return print_json(&rows.collect::<Vec<_>>());
     }
+    if contents.iter().next().is_none() {
+        note("the vault holds no secret; `handfast vault set NAME --host HOST` stores one");
+    }
     let mut text = String::new();
     for (entry, _) in contents.iter() {
         let hosts: Vec<String> = entry.hosts.iter().cloned().map(String::from).collect();
