@@ -37,6 +37,9 @@ pub struct Navigated {
 /// Number of further attempts if the page that is left navigates by itself meanwhile.
 const ATTEMPTS: usize = 10;
 
+/// Reason of the browser for a navigation that ends without a document of its own.
+const ABORTED: &str = "net::ERR_ABORTED";
+
 /// Outcome of the begin of a navigation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Beginning {
@@ -162,6 +165,12 @@ impl Tab {
         self.caught_up().await;
         if let Some(reason) = &answer.error_text {
             let is_replaced = self.read(|state| state.documents) != documents;
+            if let Some(load) = answer.loader_id.as_ref().filter(|_| reason != ABORTED) {
+                // The browser shows an error page, which must not come in the way of the next use.
+                let soon = deadline.min(Instant::now() + limits::TWO_FRAMES);
+                let is_there = |state: &TabState| state.loads.contains(load) && state.has_loaded();
+                self.wait(soon, |state| is_there(state).then_some(())).await;
+            }
             return self.without_document(url, reason, action, is_replaced);
         }
         match &answer.loader_id {
@@ -194,11 +203,11 @@ impl Tab {
         action: &ActionMark,
         is_replaced: bool,
     ) -> Result<Beginning, BrowserError> {
-        if reason == "net::ERR_ABORTED" && is_replaced {
+        if reason == ABORTED && is_replaced {
             return Ok(Beginning::Replaced);
         }
         // A download, or an answer without content.
-        if reason == "net::ERR_ABORTED" && self.report(action).refusals.is_empty() {
+        if reason == ABORTED && self.report(action).refusals.is_empty() {
             return Ok(Beginning::Nothing);
         }
         let url = address::shown(url);
