@@ -17,6 +17,7 @@ mod changes;
 mod configuration;
 mod conformance;
 mod csp;
+mod csp_browser;
 mod databases;
 mod dialects;
 mod doctor;

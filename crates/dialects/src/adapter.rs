@@ -70,6 +70,10 @@ impl AnyTool for Adapter {
         self.outside.name
     }
 
+    fn is_listed(&self) -> bool {
+        self.outside.is_listed
+    }
+
     fn description(&self) -> Cow<'_, str> {
         let Some(text) = self.spec.description.strip_suffix(':') else { return self.spec.description.into() };
         match (self.programs)().as_slice() {

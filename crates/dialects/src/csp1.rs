@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
+use crate::csp1_browser;
 use crate::table::{DEFAULTS, ExternalTool, Kind, Need, ValueSource, field, gives, text};
 
 /// Paths that the source denies to this specialist, because another specialist owns the memory.
@@ -23,7 +24,16 @@ pub(crate) const THREADS: u64 = 16;
 /// Maximum timeout of a command in milliseconds: one hour, the limit of the canonical tool.
 const LONGEST: f64 = 3_600_000.0;
 
-pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
+pub(crate) const TOOLS: &[ExternalTool] = &[
+    EXEC,
+    csp1_browser::NAVIGATE,
+    csp1_browser::CLICK,
+    csp1_browser::TYPE,
+    csp1_browser::SCREENSHOT,
+    csp1_browser::EXTRACT,
+];
+
+const EXEC: ExternalTool = ExternalTool {
     name: "exec",
     canonical: "shell_execute",
     title: "Run a command",
@@ -54,7 +64,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
         result: r#"{"stdout": "hello\n", "stderr": "", "exit_code": 0}"#,
     },
     ..DEFAULTS
-}];
+};
 
 fn bounded(given: &Map<String, Value>, _: &mut Map<String, Value>) -> Result<(), ToolError> {
     match given.get("TIMEOUT_MS").and_then(Value::as_f64) {

@@ -9,6 +9,7 @@ use tool::{AnyTool, CallResult};
 
 use crate::CatalogueKind;
 use crate::adapter::Adapter;
+use crate::csp1_browser::{self, BrowserOperation};
 use crate::table::ExternalTool;
 use crate::{csp1, elophanto, msc, sage, sluagh};
 
@@ -147,13 +148,17 @@ impl Dialect {
             let inner = canonical_of(outside)?.clone();
             Some(Adapter::tool(outside, inner, programs.clone(), &there, canonical))
         };
-        there.iter().filter_map(adapted).collect()
+        let mut tools: Vec<_> = there.iter().filter_map(adapted).collect();
+        if there.iter().any(|outside| outside.name == csp1_browser::NAVIGATE.name) {
+            tools.push(BrowserOperation::tool());
+        }
+        tools
     }
 
     /// Returns true if the dialect shows the tool. Only the default dialect shows the tools that
     /// find others.
     pub fn shows(self, tool: &dyn AnyTool) -> bool {
-        self == Self::Handfast || CatalogueKind::Full.lists(tool)
+        tool.is_listed() && (self == Self::Handfast || CatalogueKind::Full.lists(tool))
     }
 
     /// Returns the full description of a tool, with a version if the source gives versions to tools.

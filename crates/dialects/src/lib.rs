@@ -10,6 +10,7 @@ mod adapter;
 mod catalogue;
 pub mod content_tools;
 mod csp1;
+mod csp1_browser;
 mod dialect;
 mod dry_run_only;
 mod elophanto;

@@ -25,6 +25,8 @@ pub(crate) struct ExternalTool {
     pub(crate) adapt: Option<Adapt>,
     /// Fields of the answer.
     pub(crate) gives: &'static [AnswerField],
+    /// False for a part of another tool, which callers do not see.
+    pub(crate) is_listed: bool,
     /// Timeout of the source, or `None` for that of the canonical tool.
     pub(crate) timeout: Option<Timeout>,
     /// True if a call may touch only the file that its arguments name.
@@ -45,6 +47,7 @@ pub(crate) const DEFAULTS: ExternalTool = ExternalTool {
     settled: nothing,
     adapt: None,
     gives: &[],
+    is_listed: true,
     timeout: None,
     one_file: false,
     within: None,
@@ -173,6 +176,8 @@ pub(crate) const fn gives(name: &'static str, from: ValueSource, says: &'static 
 
 /// Source of an answer's field. A name refers to a field of the canonical answer.
 pub(crate) enum ValueSource {
+    /// This text.
+    Fixed(&'static str),
     /// A text.
     Text(&'static str),
     /// An integer.
@@ -211,7 +216,9 @@ const KILLED: i64 = 128 + 9;
 impl ValueSource {
     fn schema(&self) -> Value {
         match self {
-            ValueSource::Text(_) | ValueSource::OptionalText(_) => json!({"type": "string"}),
+            ValueSource::Fixed(_) | ValueSource::Text(_) | ValueSource::OptionalText(_) => {
+                json!({"type": "string"})
+            }
             ValueSource::Integer(_)
             | ValueSource::IntegerOrNone(_)
             | ValueSource::OptionalInteger(_)
@@ -232,6 +239,7 @@ impl ValueSource {
 
     fn value(&self, data: &Value, milliseconds: u64) -> Option<Value> {
         match self {
+            ValueSource::Fixed(text) => Some(json!(text)),
             ValueSource::Text(field)
             | ValueSource::Integer(field)
             | ValueSource::Number(field)

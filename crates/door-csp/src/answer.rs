@@ -6,7 +6,7 @@ use tool::{CallResult, Changes, Code, Retry, ToolError};
 use crate::command_end::{CommandEnd, LOG_REF, RequestedCommand, StreamKind, data_of, is_cut, text_of};
 use crate::request::Task;
 use crate::summary::{LONGEST, Summary};
-use crate::value::{bounded, quoted, token};
+use crate::value::{bounded, quoted, rest_of_line, token};
 
 /// Maximum number of `WARNING` lines in one answer.
 const MAX_WARNINGS: usize = 3;
@@ -28,6 +28,31 @@ impl Lines {
         self.0.push_str(&format!("{key} {value}\n"));
     }
 
+    /// Appends what every call may have: its checkpoint, the help of its error, and warnings.
+    fn add_notes(&mut self, result: &CallResult) {
+        if result.meta.cached {
+            self.add("CACHED", "true");
+        }
+        if let Some(checkpoint) = &result.meta.checkpoint {
+            self.add("CHECKPOINT", &token(checkpoint));
+        }
+        if let Some(error) = result.error() {
+            if let Some(approval) = &error.approval_id {
+                self.add("APPROVAL_ID", &token(approval));
+            }
+            if let Some(hint) = &error.hint {
+                self.add("HINT", &quoted(&bounded(hint, LONGEST)));
+            }
+            if let Retry::AfterMs(after) = error.retry {
+                self.add("RETRY_AFTER_MS", &after.to_string());
+            }
+        }
+        let changes = result.meta.changes.iter().flat_map(Changes::notes);
+        for warning in changes.chain(result.meta.warnings.iter().cloned()).take(MAX_WARNINGS) {
+            self.add("WARNING", &quoted(&bounded(&warning, LONGEST)));
+        }
+    }
+
     fn end(mut self) -> String {
         self.0.push('\n');
         self.0
@@ -46,9 +71,9 @@ pub(crate) fn unreadable(id: Option<&str>, problem: &str) -> String {
 /// Returns the error for an operation that no tool implements.
 pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
     let (name, message) = match task {
-        Task::Exec { .. } => return None,
+        Task::Exec { .. } | Task::Browser { .. } => return None,
         Task::Mcp { server } => ("mcp", format!("the MCP server {} is not there", bounded(server, 200))),
-        Task::Other(name) => (*name, format!("the operation {name} is not there; exec is")),
+        Task::Other(name) => (*name, format!("the operation {name} is not there; exec and browser are")),
     };
     Some((name, ToolError::new(Code::Unavailable, message)))
 }
@@ -60,6 +85,7 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
         Task::Mcp { server } => ("mcp", format!("mcp_unavailable:{}", token(&bounded(server, 200)))),
         Task::Other(name) => (*name, format!("unsupported:{name}")),
         Task::Exec { .. } => ("shell", "unsupported:exec".to_owned()),
+        Task::Browser { .. } => ("browser", "unsupported:browser".to_owned()),
     };
     lines.add("SCOPE", &format!("[{scope}]"));
     lines.add("DATA", "none");
@@ -106,27 +132,64 @@ pub(crate) fn of_command(
     if let Some(reference) = reference {
         lines.add("LOG_REF", &token(reference));
     }
-    if result.meta.cached {
-        lines.add("CACHED", "true");
+    lines.add_notes(result);
+    Ok(lines.end())
+}
+
+/// Builds the answer to an action in the browser from the result of its call. `action` is the action of
+/// the request, with secrets covered.
+pub(crate) fn of_browser(id: Option<&str>, action: &str, result: &CallResult) -> serde_json::Result<String> {
+    let held = data_of(result)?;
+    let data = held.as_ref().filter(|_| result.error().is_none());
+    let text = |field: &str| data.and_then(|data| data.get(field)).and_then(Value::as_str);
+    let switch = |field: &str| data.and_then(|data| data.get(field)).and_then(Value::as_bool);
+    let is_partial = result.meta.truncated || switch("loaded") == Some(false);
+    let status = match result.error() {
+        Some(_) => "FAIL",
+        None if is_partial => "PARTIAL",
+        None => "OK",
+    };
+    let mut lines = Lines::begin(status, id);
+    lines.add("SCOPE", "[browser]");
+    let mut facts = format!("action:{}", token(&bounded(action, LONGEST)));
+    for field in ["page_changed", "loaded"] {
+        if let Some(value) = switch(field) {
+            facts.push_str(&format!(",{field}:{value}"));
+        }
     }
-    if let Some(checkpoint) = &result.meta.checkpoint {
-        lines.add("CHECKPOINT", &token(checkpoint));
+    for field in ["url", "title"] {
+        if let Some(value) = text(field) {
+            facts.push_str(&format!(",{field}:{}", token(&bounded(value, LONGEST))));
+        }
     }
+    lines.add("DATA", &facts);
     if let Some(error) = result.error() {
-        if let Some(approval) = &error.approval_id {
-            lines.add("APPROVAL_ID", &token(approval));
-        }
-        if let Some(hint) = &error.hint {
-            lines.add("HINT", &quoted(&bounded(hint, LONGEST)));
-        }
-        if let Retry::AfterMs(after) = error.retry {
-            lines.add("RETRY_AFTER_MS", &after.to_string());
+        let kind = match error.code {
+            Code::Timeout => "timeout_exceeded",
+            Code::Permission | Code::Approval => "permission_denied",
+            Code::Validation => "invalid_request",
+            Code::Quota => "queue_full",
+            Code::Cancelled => "cancelled",
+            Code::NotFound | Code::Runtime | Code::Conflict | Code::Unavailable | Code::Internal => {
+                "browser_failed"
+            }
+        };
+        lines.add("ERROR", &format!("{kind}:{}", rest_of_line(&bounded(&error.message, LONGEST))));
+    }
+    if data.is_some() {
+        lines.add("EXEC_TIME", &result.meta.duration_ms.to_string());
+    }
+    for (field, key) in [("screenshot_ref", "SCREENSHOT_REF"), ("log_ref", "LOG_REF")] {
+        if let Some(reference) = text(field) {
+            lines.add(key, &token(reference));
         }
     }
-    let changes = result.meta.changes.iter().flat_map(Changes::notes);
-    for warning in changes.chain(result.meta.warnings.iter().cloned()).take(MAX_WARNINGS) {
-        lines.add("WARNING", &quoted(&bounded(&warning, LONGEST)));
+    if let Some(text) = text("text") {
+        let mut sum = Summary::default();
+        sum.push(text.as_bytes());
+        lines.add("TEXT_SUMMARY", &quoted(&sum.finish()));
     }
+    lines.add_notes(result);
     Ok(lines.end())
 }
 

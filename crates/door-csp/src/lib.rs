@@ -10,7 +10,8 @@
 //! that offers the dialect. The implementation of [`ExecLog`] stores the full output, and the
 //! answer names its location.
 //!
-//! No state is shared between requests. This crate owns the protocol and makes no decisions.
+//! No state is shared between requests, except for the browser of the session, whose actions are done in
+//! the order of their requests. This crate owns the protocol and makes no decisions.
 
 mod answer;
 mod command_end;
@@ -22,5 +23,5 @@ mod summary;
 mod value;
 
 pub use command_end::StreamKind;
-pub use log::{ExecLog, Record, Stream, sum_up};
+pub use log::{ExecLog, Record, Stream, sum_up, sum_up_page};
 pub use serve::{Options, serve};

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tool::{CallResult, Meta, Outcome};
 
@@ -18,6 +20,13 @@ pub trait ExecLog: Send + Sync {
     /// # Errors
     /// If the output cannot be stored. In that case `seen` may have received any part of the bytes.
     fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String>;
+
+    /// Stores a file of a call, and returns its name under the same rule. `extension` is that of its
+    /// name, without a dot. Blocks.
+    ///
+    /// # Errors
+    /// If the file cannot be stored.
+    fn keep_file(&self, meta: &Meta, extension: &str, content: &[u8]) -> io::Result<String>;
 }
 
 /// A command that has ended.
@@ -108,6 +117,51 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
     result.meta.output_ref = None;
     result.meta.outputs.clear();
 }
+
+/// Stores the picture or the text of a page in the log, and replaces it in the result by the name of its
+/// file; a short text stays. Blocks.
+pub fn sum_up_page(result: &mut CallResult, log: &dyn ExecLog) {
+    let Outcome::Ok(data) = &result.outcome else { return };
+    let Ok(Value::Object(mut data)) = serde_json::to_value(data) else { return };
+    let (field, reference, extension, content) =
+        if let Some(Value::String(picture)) = data.get("image_base64") {
+            let is_jpeg = data.get("mime_type").and_then(Value::as_str) == Some("image/jpeg");
+            // A text that is no picture is stored as it is.
+            let picture = STANDARD.decode(picture).unwrap_or_else(|_| picture.clone().into_bytes());
+            ("image_base64", SCREENSHOT_REF, if is_jpeg { "jpg" } else { "png" }, picture)
+        } else if let Some(Value::String(text)) = data.get("text") {
+            ("text", LOG_REF, "txt", text.clone().into_bytes())
+        } else {
+            return;
+        };
+    let mut is_partial = data.get("next_offset").is_some_and(|offset| !offset.is_null());
+    if is_partial {
+        let warning = "only the beginning of the page was read; a SELECTOR chooses another part";
+        result.meta.warnings.push(warning.to_owned());
+    }
+    match log.keep_file(&result.meta, extension, &content) {
+        Ok(path) => drop(data.insert(reference.to_owned(), path.into())),
+        Err(error) => {
+            is_partial = true;
+            result.meta.warnings.push(format!("the {field} could not be stored in the exec log: {error}"));
+        }
+    }
+    if field == "text" {
+        let mut sum = Summary::default();
+        sum.push(&content);
+        data.insert(field.to_owned(), sum.finish().into());
+    } else {
+        data.remove(field);
+    }
+    data.remove("next_offset");
+    give_back(result, Value::Object(data));
+    result.meta.truncated = is_partial;
+    result.meta.output_ref = None;
+    result.meta.outputs.clear();
+}
+
+/// Name of the answer's field with the location of a picture.
+const SCREENSHOT_REF: &str = "screenshot_ref";
 
 fn give_back(result: &mut CallResult, data: Value) {
     match &mut result.outcome {

@@ -9,7 +9,7 @@
 //!
 //! In the source's short form the command stands in the first line: `TASK REQ:exec npm test
 //! IN:SHELL OUT:EXEC_RESULT`. A value in double quotes is a JSON string. A value without quotes may
-//! only contain the characters that [`is_plain`] accepts.
+//! only contain the characters that [`is_plain`] accepts; one of `browser` may contain any.
 
 use crate::value::is_plain;
 
@@ -35,6 +35,11 @@ pub(crate) enum Task {
         timeout: Option<u64>,
         /// Working directory.
         folder: Option<String>,
+    },
+    /// Use the browser of the session.
+    Browser {
+        /// The keys of the request, with their values.
+        keys: Vec<(&'static str, String)>,
     },
     /// Call a tool of an MCP server.
     Mcp {
@@ -154,6 +159,13 @@ fn read(bytes: &[u8]) -> Result<Request, Fault> {
             let folder = of("WORKING_DIR").map(|(line, at)| line.value(at)).transpose()?;
             Task::Exec { command, timeout, folder }
         }
+        "browser" => {
+            let of_key =
+                |key: &'static str| Some(of(key)?.0.loose_value(key.len() + 1).map(|value| (key, value)));
+            Task::Browser {
+                keys: operation.keys.iter().copied().filter_map(of_key).collect::<Result<_, _>>()?,
+            }
+        }
         "mcp" => match of("SERVER") {
             Some((line, at)) => Task::Mcp { server: line.loose_value(at)? },
             None => return Err(first.fault(first.text.len(), "SERVER is missing".to_owned())),
@@ -264,7 +276,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Parses a value of an operation that no tool implements. Without quotes, any character is accepted.
+    /// Parses a value that takes its whole line: a text to type, or a value of an operation that no tool
+    /// implements. Without quotes, any character is accepted.
     fn loose_value(&self, at: usize) -> Result<String, Fault> {
         if self.text[at..].starts_with('"') { self.string(at) } else { Ok(self.text[at..].to_owned()) }
     }

@@ -8,6 +8,7 @@ use dialects::Dialect;
 use engine::{CallRequest, Door, Engine, NoAsker, Origin, Principal};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
 use tool::{ByteReservation, Code, SessionId, Stop, StopReason, ToolError};
 
@@ -78,6 +79,7 @@ pub async fn serve(
     let mut stops: HashMap<Id, Stop> = HashMap::new();
     let (mut is_reading, mut is_stopped) = (true, false);
     let mut left = options.requests;
+    let mut actions = ActionOrder::default();
     tokio::pin!(stop);
     while is_reading || !working.is_empty() {
         let has_room = is_reading && working.len() < AT_A_TIME;
@@ -113,8 +115,13 @@ pub async fn serve(
                 left = left.map(|left| left.saturating_sub(1));
                 is_reading = !is_one_too_many;
                 let stop = Stop::default();
+                let turn = actions.next(&incoming);
                 let answering = PendingRequest { engine: engine.clone(), options: options.clone(), stop: stop.clone() };
                 let id = working.spawn(async move {
+                    let _turn = match turn {
+                        Some(turn) => Some(turn.taken().await),
+                        None => None,
+                    };
                     if is_one_too_many { answering.one_too_many().await } else { answering.answer(incoming).await }
                 });
                 stops.insert(id.id(), stop);
@@ -122,6 +129,43 @@ pub async fn serve(
         }
     }
     Ok(())
+}
+
+/// Order of the actions in the browser: the next begins when the one before it is done, because all act on
+/// one page.
+#[derive(Default)]
+struct ActionOrder {
+    /// Ends with the last action.
+    last: Option<oneshot::Receiver<()>>,
+}
+
+/// Turn of one action, which begins when that of the action before it is dropped.
+struct ActionTurn {
+    before: Option<oneshot::Receiver<()>>,
+    _own: oneshot::Sender<()>,
+}
+
+impl ActionOrder {
+    /// Returns the turn of a request; `None` if it is no action in the browser.
+    fn next(&mut self, incoming: &Incoming) -> Option<ActionTurn> {
+        let Incoming::Whole(bytes) = incoming else { return None };
+        if !bytes.starts_with(b"TASK REQ:browser ") {
+            return None;
+        }
+        let (own, ends) = oneshot::channel();
+        Some(ActionTurn { before: self.last.replace(ends), _own: own })
+    }
+}
+
+impl ActionTurn {
+    /// Waits for the turn.
+    async fn taken(mut self) -> Self {
+        if let Some(before) = self.before.take() {
+            // Nothing is ever sent: the other end is dropped when the action is done.
+            let _done = before.await;
+        }
+        self
+    }
 }
 
 /// One request in progress.
@@ -168,8 +212,12 @@ impl PendingRequest {
             let refused = self.engine.refuse(self.call(name, Value::Null, cache), error).await;
             return Answer { text: answer::unavailable(id.as_deref(), &task), _held: refused.held };
         }
-        let Task::Exec { command, timeout, folder } = task else {
-            return self.unreadable(id, "there is nothing to do".to_owned()).await;
+        let (command, timeout, folder) = match task {
+            Task::Exec { command, timeout, folder } => (command, timeout, folder),
+            Task::Browser { keys } => return self.browse(id, keys).await,
+            Task::Mcp { .. } | Task::Other(_) => {
+                return self.unreadable(id, "there is nothing to do".to_owned()).await;
+            }
         };
         let timeout = timeout.unwrap_or(TIMEOUT_MS);
         let mut arguments = Map::new();
@@ -200,6 +248,18 @@ impl PendingRequest {
                 Answer { text: answer::unreadable(None, &problem), _held: ByteReservation::default() }
             }
         }
+    }
+
+    async fn browse(&self, id: Option<String>, keys: Vec<(&'static str, String)>) -> Answer {
+        let action = keys.iter().find(|(key, _)| *key == "ACTION").map_or("none", |(_, action)| action);
+        let action = self.engine.covered(action.to_owned());
+        let arguments = keys.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
+        let result = self.engine.call(self.call("browser", Value::Object(arguments), false)).await;
+        let text = answer::of_browser(id.as_deref(), &action, &result).unwrap_or_else(|error| {
+            let problem = format!("the action is done, but its result cannot be reported: {error}");
+            answer::unreadable(id.as_deref(), &problem)
+        });
+        Answer { text, _held: result.held }
     }
 
     async fn unreadable(&self, id: Option<String>, problem: String) -> Answer {

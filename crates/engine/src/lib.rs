@@ -115,7 +115,7 @@ pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
 pub use store_api::Filter;
 pub use store_api::Watch;
-pub use summary::Summarizer;
+pub use summary::{SummarizedCall, Summarizer};
 pub use timer::TokioTimer;
 pub use toolchains::{SearchFolder, Toolchain, Way, is_key_name};
 pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};

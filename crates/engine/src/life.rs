@@ -39,7 +39,7 @@ use crate::reach::AccessScope;
 use crate::redact::SentSecrets;
 use crate::snapshot::ChangedBy;
 use crate::stopping::{requested, start};
-use crate::summary::command_of;
+use crate::summary::summarized;
 use crate::trace::Stage;
 use crate::{Engine, bounded_output, record, retained_output};
 
@@ -103,7 +103,7 @@ impl Engine {
         {
             tracer.ended(trace);
         }
-        let command = self.summarizer.as_ref().and_then(|_| command_of(&call.effects, &self.redactor));
+        let command = self.summarizer.as_ref().and_then(|_| summarized(&call, &self.redactor));
         let broken_off = call.broken_off();
         self.summed_up(command, call.answered(outcome, self.clock.now()), broken_off).await
     }

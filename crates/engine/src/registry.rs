@@ -10,6 +10,7 @@ use tool::{AnyTool, Code, MISSPELT, ToolError, distance};
 
 /// Tools of this runtime by the name that callers use, each with the validator of its arguments.
 pub struct Registry {
+    /// Tools that callers see, in listing order.
     ordered: Vec<Arc<dyn AnyTool>>,
     by_name: HashMap<String, Registered>,
 }
@@ -37,7 +38,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if two tools have the same name.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Result<Self, DuplicateTool> {
-        let ordered: Vec<_> = tools.into_iter().collect();
+        let mut ordered: Vec<_> = tools.into_iter().collect();
         let mut by_name = HashMap::new();
         for tool in &ordered {
             let registered = Registered { tool: tool.clone(), validator: std::sync::OnceLock::new() };
@@ -45,6 +46,7 @@ impl Registry {
                 return Err(DuplicateTool(tool.name().to_owned()));
             }
         }
+        ordered.retain(|tool| tool.is_listed());
         Ok(Self { ordered, by_name })
     }
 

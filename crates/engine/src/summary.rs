@@ -4,18 +4,35 @@ use policy::Part;
 use tool::{CallResult, CommandLine, Effect};
 
 use crate::Engine;
+use crate::call::Call;
 use crate::redact::Redactor;
 
-/// Summarizer of the output of commands, independent of the door.
+/// Summarizer of the output of commands and of the content of pages, independent of the door.
 pub trait Summarizer: Send + Sync {
-    /// Replaces the output of a command by a summary. Secrets in the command and in the result are
-    /// redacted. Blocks.
-    fn sum_up(&self, command: &str, result: &mut CallResult);
+    /// Replaces the output of a call by a summary. Secrets in the result are redacted. Blocks.
+    fn sum_up(&self, call: &SummarizedCall, result: &mut CallResult);
+}
+
+/// A call whose result is summarized.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SummarizedCall {
+    /// A command, by its line with secrets redacted.
+    Command(String),
+    /// Use of a browser.
+    Browser,
+}
+
+/// Returns what is summarized of a call, or `None` if the call neither runs a command nor uses a browser.
+pub(crate) fn summarized(call: &Call, redactor: &Redactor) -> Option<SummarizedCall> {
+    if call.browser_cell.is_some() {
+        return Some(SummarizedCall::Browser);
+    }
+    command_of(&call.effects, redactor).map(SummarizedCall::Command)
 }
 
 /// Returns the command line that a call runs, with secrets redacted, or `None` if the call runs no
 /// command.
-pub(crate) fn command_of(effects: &[Part], redactor: &Redactor) -> Option<String> {
+fn command_of(effects: &[Part], redactor: &Redactor) -> Option<String> {
     let line = effects.iter().find_map(|part| match &part.effect {
         Effect::Run { command: CommandLine::Shell(line), .. } => Some(line.clone()),
         Effect::Run { command: CommandLine::Argv(words), .. } => Some(words.join(" ")),
@@ -29,13 +46,13 @@ impl Engine {
     /// because the full result would be too large.
     pub(crate) async fn summed_up(
         &self,
-        command: Option<String>,
+        call: Option<SummarizedCall>,
         mut result: CallResult,
         otherwise: CallResult,
     ) -> CallResult {
-        let (Some(summarizer), Some(command)) = (self.summarizer.clone(), command) else { return result };
+        let (Some(summarizer), Some(call)) = (self.summarizer.clone(), call) else { return result };
         let summed = tokio::task::spawn_blocking(move || {
-            summarizer.sum_up(&command, &mut result);
+            summarizer.sum_up(&call, &mut result);
             result
         });
         summed.await.unwrap_or(otherwise)

@@ -1,4 +1,5 @@
-//! The exec log of a CSP/1 specialist: `memory/exec-logs/` of its workspace, one file per command.
+//! The exec log of a CSP/1 specialist: `memory/exec-logs/` of its workspace, one file per command, per
+//! picture and per text of a page.
 //!
 //! The dialect closes `memory/` to every tool and every command, so only Handfast writes to it.
 //! Folders are opened one by one and never through a link, because others can write to the
@@ -12,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use door_csp::{ExecLog, Record, Stream, StreamKind};
+use engine::SummarizedCall;
 use rustix::fs::{
     AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use store_api::Store;
-use tool::CallResult;
+use tool::{CallResult, Meta};
 
 /// Folders of the log within the workspace, outermost first (the source: `memory/exec-logs/`).
 const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
@@ -26,6 +28,8 @@ const MOST: usize = 1_000;
 /// Maximum size of all log files in bytes. The oldest are removed first, but never the newest,
 /// because its answer refers to it.
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// Ends of the names of log files.
+const ENDS: [&[u8]; 4] = [b".log", b".txt", b".png", b".jpg"];
 /// Interval between removals, in commands and in bytes.
 const LOOK_EACH: usize = 100;
 const LOOK_EACH_BYTES: u64 = MAX_BYTES / 16;
@@ -72,7 +76,7 @@ impl WorkspaceLog {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let name = entry?.file_name().to_owned();
-            if name.to_bytes().ends_with(b".log") {
+            if ENDS.iter().any(|end| name.to_bytes().ends_with(end)) {
                 names.push(name);
             }
         }
@@ -120,22 +124,18 @@ impl WorkspaceLog {
             to.write_all(&buffer[..read])?;
         }
     }
-}
 
-impl ExecLog for WorkspaceLog {
-    fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
-        let name = format!("{}.log", record.meta.call_id);
+    /// Creates a file and returns its path in the workspace. Removes old files at intervals.
+    fn create(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> io::Result<String> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&self.folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+        let file = openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
         let written = give(&file, self.owner).and_then(|()| {
             let mut to = BufWriter::new(File::from(file));
-            let meta = record.meta;
-            writeln!(to, "call {}", meta.call_id)?;
-            writeln!(to, "started {}", meta.started_at)?;
-            writeln!(to, "ended {}", meta.ended_at)?;
-            writeln!(to, "outcome {}", record.outcome)?;
-            writeln!(to, "command {}", serde_json::to_string(record.command)?)?;
-            record.streams.iter().try_for_each(|stream| self.copy(stream, &mut to, seen))?;
+            write(&mut to)?;
             to.flush()?;
             Ok(to.get_ref().metadata()?.len())
         });
@@ -144,13 +144,13 @@ impl ExecLog for WorkspaceLog {
             Err(error) => {
                 // An incomplete file would look complete. If its removal fails as well, the first
                 // error is still the one to report.
-                let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
+                let _ = unlinkat(&self.folder, name, AtFlags::empty());
                 return Err(error);
             }
         };
-        let commands = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        let files = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         let bytes = self.bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if commands.is_multiple_of(LOOK_EACH) || bytes >= LOOK_EACH_BYTES {
+        if files.is_multiple_of(LOOK_EACH) || bytes >= LOOK_EACH_BYTES {
             self.bytes.store(0, Ordering::Relaxed);
             self.remove_old()?;
         }
@@ -158,9 +158,30 @@ impl ExecLog for WorkspaceLog {
     }
 }
 
+impl ExecLog for WorkspaceLog {
+    fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
+        self.create(&format!("{}.log", record.meta.call_id), |to| {
+            let meta = record.meta;
+            writeln!(to, "call {}", meta.call_id)?;
+            writeln!(to, "started {}", meta.started_at)?;
+            writeln!(to, "ended {}", meta.ended_at)?;
+            writeln!(to, "outcome {}", record.outcome)?;
+            writeln!(to, "command {}", serde_json::to_string(record.command)?)?;
+            record.streams.iter().try_for_each(|stream| self.copy(stream, to, seen))
+        })
+    }
+
+    fn keep_file(&self, meta: &Meta, extension: &str, content: &[u8]) -> io::Result<String> {
+        self.create(&format!("{}.{extension}", meta.call_id), |to| to.write_all(content))
+    }
+}
+
 impl engine::Summarizer for WorkspaceLog {
-    fn sum_up(&self, command: &str, result: &mut CallResult) {
-        door_csp::sum_up(command, result, self);
+    fn sum_up(&self, call: &SummarizedCall, result: &mut CallResult) {
+        match call {
+            SummarizedCall::Command(command) => door_csp::sum_up(command, result, self),
+            SummarizedCall::Browser => door_csp::sum_up_page(result, self),
+        }
     }
 }
 

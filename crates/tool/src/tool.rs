@@ -283,6 +283,10 @@ pub trait AnyTool: Send + Sync {
     fn name(&self) -> &str {
         self.spec().name
     }
+    /// Returns false for a part of another tool, which callers do not see.
+    fn is_listed(&self) -> bool {
+        true
+    }
     /// Returns the description by which a model decides when to use the tool.
     fn description(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.spec().description)

@@ -32,8 +32,8 @@ pub struct BrowserInteract;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Tab to act in.
-    tab_id: u32,
+    /// Tab, default the active one.
+    tab_id: Option<u32>,
     /// Action.
     action: Action,
     /// Element: a reference such as e12, CSS, or `xpath:...`.
@@ -48,6 +48,9 @@ pub struct Args {
     /// Seconds to wait for the element, default 5.
     #[schemars(range(min = 0.1, max = 60))]
     timeout: Option<f64>,
+    /// URL that the tab must show. Only dialects set it.
+    #[schemars(skip)]
+    url: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -279,7 +282,7 @@ impl Tool for BrowserInteract {
 
     async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
         let running = session::planned(now)?;
-        let page = running.page(args.tab_id).map_err(of_browser)?;
+        let page = session::page(&running, args.tab_id, args.url.as_deref())?;
         let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?).await?;
         Ok(Plan { effects, level: Some(level), ..plan })
     }
@@ -299,7 +302,7 @@ impl Tool for BrowserInteract {
 async fn act_on_page(context: &Context, args: Args) -> Result<Output, ToolError> {
     let running = open(context)?;
     let _turn = running.turn().await;
-    let page = running.page(args.tab_id).map_err(of_browser)?;
+    let page = session::page(&running, args.tab_id, args.url.as_deref())?;
     page.tab().prepare().await.map_err(of_browser)?;
     let checked = args.checked()?;
     let now = args.effects(&page, &checked).await?;

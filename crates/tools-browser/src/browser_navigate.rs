@@ -34,6 +34,10 @@ pub struct Args {
     /// Seconds to wait, default 30.
     #[schemars(range(min = 0.1, max = 120))]
     timeout: Option<f64>,
+    /// True to use the active tab if no tab is named. Only dialects set it.
+    #[serde(default)]
+    #[schemars(skip)]
+    reuse: bool,
 }
 
 /// Result of `browser_navigate`.
@@ -97,7 +101,9 @@ async fn open_page(context: &Context, args: Args) -> Result<Output, ToolError> {
     let running = started(context).await?;
     let _turn = running.turn().await;
     let limit = time(args.timeout, LOADING);
-    let opening = running.session().navigate(args.tab_id, &args.url, args.wait_for.as_deref(), limit);
+    let active = running.session().active().filter(|_| args.reuse);
+    let opening =
+        running.session().navigate(args.tab_id.or(active), &args.url, args.wait_for.as_deref(), limit);
     let opened = opening.await.map_err(of_browser)?;
     let page = running.page(opened.tab).map_err(of_browser)?;
     let shown = page.snapshot(&browser::SnapshotOptions::default()).await.map_err(of_page)?;

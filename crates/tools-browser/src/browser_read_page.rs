@@ -9,7 +9,7 @@ use tool::{
 
 use crate::errors::{of_browser, of_page};
 use crate::picture;
-use crate::session::open;
+use crate::session::{self, open};
 use crate::untrusted::marked;
 
 /// Characters of a part, by default. Together with the marks they stay below the general bound.
@@ -22,8 +22,8 @@ pub struct BrowserReadPage;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Tab to read.
-    tab_id: u32,
+    /// Tab, default the active one.
+    tab_id: Option<u32>,
     /// Form of the content.
     mode: Mode,
     /// Element to read: CSS, `xpath:...`, or a reference such as e12; default the page.
@@ -36,6 +36,9 @@ pub struct Args {
     /// Offset to continue at, from `next_offset`.
     #[schemars(range(max = 1_000_000_000))]
     offset: Option<usize>,
+    /// URL that the tab must show. Only dialects set it.
+    #[schemars(skip)]
+    url: Option<String>,
 }
 
 /// Form of the content of a page.
@@ -117,7 +120,7 @@ impl Tool for BrowserReadPage {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let running = open(context)?;
         let _turn = running.turn().await;
-        let page = running.page(args.tab_id).map_err(of_browser)?;
+        let page = session::page(&running, args.tab_id, args.url.as_deref())?;
         page.tab().prepare().await.map_err(of_browser)?;
         let title = page.tab().title().await.map_err(of_browser)?;
         let about = Output { title, url: page.tab().url(), ..Output::default() };

@@ -8,7 +8,7 @@ use tool::{
 
 use crate::errors::of_browser;
 use crate::picture;
-use crate::session::open;
+use crate::session::{self, open};
 
 /// The `browser_screenshot` tool.
 pub struct BrowserScreenshot;
@@ -17,13 +17,16 @@ pub struct BrowserScreenshot;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Tab to show.
-    tab_id: u32,
+    /// Tab, default the active one.
+    tab_id: Option<u32>,
     /// Element to show: CSS, `xpath:...`, or a reference such as e12.
     selector: Option<String>,
     /// Show the whole page instead of the visible part.
     #[serde(default)]
     full_page: bool,
+    /// URL that the tab must show. Only dialects set it.
+    #[schemars(skip)]
+    url: Option<String>,
 }
 
 /// Result of `browser_screenshot`.
@@ -72,7 +75,7 @@ impl Tool for BrowserScreenshot {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let running = open(context)?;
         let _turn = running.turn().await;
-        let page = running.page(args.tab_id).map_err(of_browser)?;
+        let page = session::page(&running, args.tab_id, args.url.as_deref())?;
         page.tab().prepare().await.map_err(of_browser)?;
         let shot = picture::taken(&page, args.selector.as_deref(), args.full_page).await?;
         Ok(Output {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use browser::{Browsers, Report, Running};
+use browser::{Browsers, Page, Report, Running};
 use sandbox::CellSource;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tool::{Context, Owner, PlanContext, ToolError};
+use url::Url;
 
 use crate::errors::of_browser;
 
@@ -35,6 +36,33 @@ pub(crate) fn open(context: &Context) -> Result<Arc<Running>, ToolError> {
 /// Returns the browser of the session of a planned call, under the same errors.
 pub(crate) fn planned(now: &PlanContext<'_>) -> Result<Arc<Running>, ToolError> {
     now.services.get::<Browsers>()?.running(now.owner).ok_or_else(no_page)
+}
+
+/// Returns the page of a tab, or of the active tab if none is named.
+///
+/// # Errors
+/// `ENOTFOUND` without the tab; `ECONFLICT` if the tab is to show `url` and shows another page.
+pub(crate) fn page(running: &Running, tab: Option<u32>, url: Option<&str>) -> Result<Arc<Page>, ToolError> {
+    let tab = tab.or_else(|| running.session().active()).ok_or_else(no_page)?;
+    let page = running.page(tab).map_err(of_browser)?;
+    if let Some(url) = url {
+        let shown = page.tab().url();
+        if !is_same_page(url, &shown) {
+            let problem = format!("the tab shows {shown}, and not {url}");
+            return Err(ToolError::new(tool::Code::Conflict, problem).hint("navigate to the page first"));
+        }
+    }
+    Ok(page)
+}
+
+/// Returns true if both URLs lead to the same document. A fragment leads to a part of it.
+fn is_same_page(one: &str, other: &str) -> bool {
+    let parsed = |text: &str| {
+        let mut url = Url::parse(text.trim()).ok()?;
+        url.set_fragment(None);
+        Some(url)
+    };
+    one == other || parsed(one).is_some_and(|one| Some(one) == parsed(other))
 }
 
 fn no_page() -> ToolError {

@@ -20,11 +20,6 @@ fn the_requests_of_the_source_are_read() {
     );
     for (text, name) in [
         (
-            "TASK REQ:browser IN:TOOL OUT:BROWSER_RESULT\nACTION navigate|click|type|screenshot|extract\n\
-             TARGET_URL https://example.com\nSELECTOR css:.class|xpath://div\nVALUE <text_to_type>\n",
-            "browser",
-        ),
-        (
             "TASK REQ:canvas IN:TOOL OUT:CANVAS_RESULT\nACTION present|hide|navigate|eval|snapshot\n\
              URL https://dashboard.example.com\nWIDTH 1920\nHEIGHT 1080\n",
             "canvas",
@@ -42,6 +37,16 @@ fn the_requests_of_the_source_are_read() {
     ] {
         assert_eq!(read(text).map(|request| request.task), Ok(Task::Other(name)));
     }
+    let browser = "TASK REQ:browser IN:TOOL OUT:BROWSER_RESULT\nACTION navigate|click|type|screenshot|extract\n\
+                   TARGET_URL https://example.com\nSELECTOR css:.class|xpath://div\nVALUE <text_to_type>\n";
+    let keys = [
+        ("ACTION", "navigate|click|type|screenshot|extract"),
+        ("TARGET_URL", "https://example.com"),
+        ("SELECTOR", "css:.class|xpath://div"),
+        ("VALUE", "<text_to_type>"),
+    ];
+    let keys = keys.map(|(key, value)| (key, value.to_owned())).to_vec();
+    assert_eq!(read(browser).map(|request| request.task), Ok(Task::Browser { keys }));
     let mcp = "TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER filesystem|brave-search|playwright\n\
                TOOL read_file|search|click\nPARAMS {\"path\": \"src/index.ts\"}\n";
     let server = "filesystem|brave-search|playwright".to_owned();
