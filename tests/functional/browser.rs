@@ -58,6 +58,78 @@ fn a_page_of_the_sessions_own_server_is_read_typed_into_and_clicked() {
 }
 
 #[test]
+fn a_file_of_the_workspace_is_uploaded_and_no_other() {
+    let fixture = Fixture::new();
+    fixture.write("report.txt", "quarterly figures");
+    fixture.write(".env", "KEY=hidden");
+    let (mut server, _) = opened(&fixture, &FREE);
+    fixture.write(
+        "upload.html",
+        r#"<title>Upload</title><label>Report <input type=file id=direct></label>
+<button onclick="behind.click()">Choose</button><input type=file id=behind style="display:none">
+<button onclick="1">Idle</button><form action=/go><button>Send</button></form><p id=out></p>
+<script>for (const input of [direct, behind]) input.onchange = async () =>
+  out.append(input.id + ' ' + input.files[0].name + ': ' + await input.files[0].text());</script>"#,
+    );
+    server.call("browser_navigate", json!({"url": "http://127.0.0.1:3000/upload.html", "tab_id": 1}));
+    let act = |server: &mut Server, selector: &str, file: &str| {
+        let arguments = json!({"action": "upload", "selector": selector, "value": file, "timeout": 2});
+        text(&server.call("browser_interact", arguments))
+    };
+    let direct = act(&mut server, "#direct", "report.txt");
+    assert!(direct.contains("direct report.txt: quarterly figures"), "{direct}");
+    let chosen = act(&mut server, "xpath://button[.='Choose']", "report.txt");
+    assert!(chosen.contains("behind report.txt: quarterly figures"), "{chosen}");
+    for (selector, file, expected) in [
+        ("#direct", ".env", "EPERMISSION: "),
+        ("#direct", "/etc/hostname", "EAPPROVAL: "),
+        ("#direct", "nothing.txt", "ENOTFOUND: "),
+        ("xpath://button[.='Idle']", "report.txt", "ERUNTIME: "),
+        ("xpath://button[.='Send']", "report.txt", "ERUNTIME: "),
+        ("h1", "report.txt", "ENOTFOUND: "),
+    ] {
+        let refused = act(&mut server, selector, file);
+        assert!(refused.starts_with(expected), "{selector} {file}: {refused}");
+    }
+    let read = text(&server.call("browser_read_page", json!({"mode": "text"})));
+    assert!(!read.contains("KEY="), "{read}");
+    server.end();
+}
+
+#[test]
+fn console_errors_and_requests_are_listed_and_a_page_is_printed() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "log.html",
+        "<title>Log</title><script>console.log('hello', {a: 1}); console.error('bad\\nnews'); \
+         fetch('/missing.json'); setTimeout(() => { throw new Error('thrown') })</script><p>text",
+    );
+    let (mut server, url) = opened(&fixture, &FREE);
+    server.call("browser_navigate", json!({"url": format!("{url}log.html"), "tab_id": 1}));
+    let events = |server: &mut Server, arguments: Value| text(&server.call("browser_events", arguments));
+    let all = events(&mut server, json!({}));
+    for part in
+        ["console log: hello", "console error: bad | news", "error: Error: thrown", "log.html 200 (Document"]
+    {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let failed = events(&mut server, json!({"kind": "request", "failures": true}));
+    assert!(failed.contains("missing.json 404 (Fetch") && !failed.contains("log.html"), "{failed}");
+    let found = events(&mut server, json!({"query": "HELLO", "limit": 1}));
+    assert!(found.contains("hello") && found.contains("\"matching\":1"), "{found}");
+    let printed = text(&server.call("browser_pdf", json!({"save_path": "out/page.pdf"})));
+    assert!(printed.contains("\"path\":\"out/page.pdf\""), "{printed}");
+    let file = std::fs::read(fixture.workspace().join("out/page.pdf")).unwrap();
+    assert!(file.starts_with(b"%PDF-") && file.len() > 1_000);
+    let outside = text(&server.call("browser_pdf", json!({"save_path": "/etc/page.pdf"})));
+    assert!(outside.starts_with("EPERMISSION: ") || outside.starts_with("EAPPROVAL: "), "{outside}");
+    server.end();
+    // The file can be taken back, as any other.
+    assert_eq!(fixture.run(&["undo", "--last"]).code, 0);
+    assert!(!fixture.workspace().join("out/page.pdf").exists());
+}
+
+#[test]
 fn pages_of_the_session_need_no_question_and_others_are_asked_about_or_refused() {
     let fixture = Fixture::new();
     fixture.configure("sandbox_config: {normal: {browser: {deny: [\"http://denied.example\"]}}}");

@@ -181,6 +181,8 @@ fn tools_lists_every_tool_with_its_schemas() {
             "browser_cookies",
             "browser_download",
             "browser_screenshot",
+            "browser_pdf",
+            "browser_events",
             "db_query",
             "db_write",
             "db_schema",

@@ -122,6 +122,11 @@ impl BrowserInCell {
         self.folder.0.join(DOWNLOADS)
     }
 
+    /// Returns the folder of the browser, the same in the cell and here.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
     /// Records that the browser is in use, so that it does not end for being idle.
     pub(crate) fn touch(&self) {
         // The output is of no interest; reading it counts as a use.

@@ -42,6 +42,7 @@ mod tab_events;
 mod tab_setup;
 mod tab_state;
 mod target;
+mod upload_file;
 
 pub use actionability::ACTION_TIME;
 pub use actions::{

@@ -1,6 +1,7 @@
 //! The browsers of a runtime: one for each session of a caller that uses one.
 
 use std::collections::HashMap;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use crate::cell::BrowserInCell;
 use crate::error::BrowserError;
 use crate::page::Page;
 use crate::session::Session;
+use crate::upload_file::copy_for_page;
 
 /// The browsers of a runtime, by the name of their owner.
 pub struct Browsers {
@@ -43,6 +45,8 @@ pub struct Running {
     pages: Mutex<HashMap<u32, Arc<Page>>>,
     /// Turn of the calls: one after the other, because they share tabs.
     turn: Turn<()>,
+    /// Number of files that pages were given.
+    uploads: AtomicU64,
 }
 
 impl OwnedBrowser {
@@ -108,7 +112,13 @@ impl Browsers {
         let in_cell = BrowserInCell::start(program, source, (&self.folder, &name)).await?;
         let session = in_cell.browser.new_session().await?;
         session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
-        let started = Arc::new(Running { in_cell, session, pages: Mutex::default(), turn: Turn::default() });
+        let started = Arc::new(Running {
+            in_cell,
+            session,
+            pages: Mutex::default(),
+            turn: Turn::default(),
+            uploads: AtomicU64::new(0),
+        });
         *running = Some(started.clone());
         *owned.now.lock() = Some(started.clone());
         Ok((started, had_ended))
@@ -145,6 +155,16 @@ impl Running {
     /// Returns the folder into which pages download.
     pub fn downloads(&self) -> PathBuf {
         self.in_cell.downloads()
+    }
+
+    /// Copies a file to where the browser sees it, for a page that is given the file, and returns the path
+    /// of the copy. At most `limit` bytes are copied. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the content is longer, or if the copy cannot be written.
+    pub fn copy_for_page(&self, name: &str, content: impl Read, limit: u64) -> io::Result<PathBuf> {
+        let number = self.uploads.fetch_add(1, Ordering::Relaxed);
+        copy_for_page(self.in_cell.folder(), number, name, content, limit)
     }
 
     /// Waits for the turn of a call.

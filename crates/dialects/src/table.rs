@@ -176,7 +176,7 @@ pub(crate) const fn gives(name: &'static str, from: ValueSource, says: &'static 
 
 /// Source of an answer's field. A name refers to a field of the canonical answer.
 pub(crate) enum ValueSource {
-    /// This text.
+    /// Constant text.
     Fixed(&'static str),
     /// A text.
     Text(&'static str),

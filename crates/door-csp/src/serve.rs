@@ -161,7 +161,7 @@ impl ActionTurn {
     /// Waits for the turn.
     async fn taken(mut self) -> Self {
         if let Some(before) = self.before.take() {
-            // Nothing is ever sent: the other end is dropped when the action is done.
+            // The other end sends nothing. It is dropped when the action is done.
             let _done = before.await;
         }
         self

@@ -4,7 +4,6 @@ use std::io::{self, Read as _};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use roots::{Roots, StagedFile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -14,6 +13,7 @@ use tool::{
 
 use crate::errors::of_browser;
 use crate::origin;
+use crate::saved::save;
 use crate::session::{started, time};
 
 /// Time of a download, in seconds, unless the caller names another.
@@ -96,39 +96,17 @@ async fn download(context: &Context, args: Args) -> Result<Output, ToolError> {
     let folder = running.downloads();
     let download =
         running.session().download(&args.url, &folder, LARGEST, limit).await.map_err(of_browser)?;
-    let roots = context.service::<Roots>()?;
-    let path = context.place.resolve("save_path", &args.save_path)?;
-    let failed = tool_support::files::failure(context);
-    let folders = roots.create_parents(&path).map_err(failed)?;
-    let saved = save(&roots, &path, &download.path, context);
-    // The original lies in the browser's own folder, which is removed with it at the latest.
-    let _gone = browser::remove_download(&download.path);
-    match saved {
-        Ok(()) => Ok(Output { path: args.save_path, size_bytes: download.bytes, mime_type: download.mime }),
-        Err(error) => {
-            folders.take_back();
-            Err(error)
-        }
-    }
-}
-
-fn save(
-    roots: &Roots,
-    path: &std::path::Path,
-    download: &std::path::Path,
-    context: &Context,
-) -> Result<(), ToolError> {
-    let failed = tool_support::files::failure(context);
     let read = |error: io::Error| {
         ToolError::new(Code::Runtime, format!("the downloaded file cannot be copied: {error}")).because(error)
     };
-    let original = browser::open_download(download).map_err(read)?;
-    let mut staging = roots.begin_staging(path).map_err(failed)?;
-    if let Some(file) = staging.file() {
-        io::copy(&mut original.take(LARGEST), file).map_err(read)?;
-    }
-    staging.finish().and_then(StagedFile::commit).map_err(failed)?;
-    Ok(())
+    let saved = save(context, &args.save_path, |file| {
+        let original = browser::open_download(&download.path).map_err(read)?;
+        io::copy(&mut original.take(LARGEST), file).map(drop).map_err(read)
+    });
+    // The original lies in the browser's own folder, which is removed with it at the latest.
+    let _gone = browser::remove_download(&download.path);
+    saved?;
+    Ok(Output { path: args.save_path, size_bytes: download.bytes, mime_type: download.mime })
 }
 
 #[cfg(test)]

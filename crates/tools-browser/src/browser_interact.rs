@@ -19,6 +19,7 @@ use crate::planned::{self, PlannedEffects};
 use crate::secret;
 use crate::session::{self, open, reported, time};
 use crate::untrusted::marked;
+use crate::upload;
 
 /// Time in which an element must be ready, unless the caller names another.
 const READY: Duration = browser::ACTION_TIME;
@@ -38,7 +39,7 @@ pub struct Args {
     action: Action,
     /// Element: a reference such as e12, CSS, or `xpath:...`.
     selector: Option<String>,
-    /// Text to type, or {{secret:NAME}}; option to select; where to scroll (down, up, top, bottom, view, 300px).
+    /// Text to type, or {{secret:NAME}}; option to select; file to upload; where to scroll (down, up, top, bottom, view, 300px).
     value: Option<String>,
     /// Key to press after typing, such as Enter.
     press: Option<String>,
@@ -64,6 +65,7 @@ enum Action {
     Submit,
     Hover,
     Wait,
+    Upload,
 }
 
 impl Action {
@@ -76,6 +78,7 @@ impl Action {
             Action::Submit => "submit",
             Action::Hover => "hover",
             Action::Wait => "wait",
+            Action::Upload => "upload",
         }
     }
 }
@@ -119,7 +122,7 @@ impl Args {
             .transpose()?;
         let needs_selector = matches!(
             self.action,
-            Action::Click | Action::Type | Action::Select | Action::Submit | Action::Hover
+            Action::Click | Action::Type | Action::Select | Action::Submit | Action::Hover | Action::Upload
         );
         if needs_selector && selector.is_none() {
             return Err(ToolError::validation(
@@ -127,7 +130,7 @@ impl Args {
                 format!("is needed for the action {}", self.action.as_str()),
             ));
         }
-        if matches!(self.action, Action::Type | Action::Select) && self.value.is_none() {
+        if matches!(self.action, Action::Type | Action::Select | Action::Upload) && self.value.is_none() {
             return Err(ToolError::validation(
                 "value",
                 format!("is needed for the action {}", self.action.as_str()),
@@ -164,7 +167,12 @@ impl Args {
         })
     }
 
-    async fn effects(&self, page: &Page, checked: &CheckedArguments) -> Result<PlannedEffects, ToolError> {
+    async fn effects(
+        &self,
+        page: &Page,
+        checked: &CheckedArguments,
+        place: &Place,
+    ) -> Result<PlannedEffects, ToolError> {
         if self.action == Action::Wait {
             return Ok(PlannedEffects { effects: Vec::new(), level: Level::Safe, origin: String::new() });
         }
@@ -176,8 +184,14 @@ impl Args {
             Action::Click => PlannedAction::Click,
             Action::Type => PlannedAction::Type { press: checked.press.clone() },
             Action::Submit => PlannedAction::Submit,
-            Action::Scroll | Action::Select | Action::Hover | Action::Wait => PlannedAction::Other,
+            Action::Scroll | Action::Select | Action::Hover | Action::Wait | Action::Upload => {
+                PlannedAction::Other
+            }
         };
+        if self.action == Action::Upload {
+            let file = self.value.as_deref().unwrap_or_default();
+            return planned::effects_of_upload(page, selector, (file, place), checked.limit).await;
+        }
         let verb = match self.action {
             Action::Click => "click",
             Action::Type => "type into",
@@ -234,6 +248,7 @@ impl Args {
             Action::Select => page.select(selector, &[value], limit).await,
             Action::Submit => page.submit(selector, limit).await,
             Action::Hover => page.hover(selector, limit).await,
+            Action::Upload => return upload::give(context, page, selector, value, limit).await,
             Action::Wait if value == "hidden" => page.wait(&Condition::Hidden(selector.clone()), limit).await,
             Action::Wait => page.wait(&Condition::Visible(selector.clone()), limit).await,
         }
@@ -259,18 +274,21 @@ impl Tool for BrowserInteract {
         presentation: Presentation::Text { field: "page" },
         ..Spec::reading(
             "browser_interact",
-            "Click, type, scroll, select, submit, hover or wait. Waits until the element is ready, and returns what changed on the page.",
+            "Click, type, scroll, select, submit, hover, wait or upload. Waits until the element is ready, and returns what changed on the page.",
         )
     };
 
-    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         args.checked()?;
         if args.action == Action::Scroll {
             args.scroll()?;
         }
+        if args.action == Action::Upload {
+            place.resolve("value", args.value.as_deref().unwrap_or_default())?;
+        }
         let level = match args.action {
             Action::Wait => Level::Safe,
-            Action::Click | Action::Submit => Level::Destructive,
+            Action::Click | Action::Submit | Action::Upload => Level::Destructive,
             Action::Type | Action::Scroll | Action::Select | Action::Hover => Level::Moderate,
         };
         Ok(Plan { level: Some(level), ..Plan::of(Vec::new()) })
@@ -283,7 +301,7 @@ impl Tool for BrowserInteract {
     async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
         let running = session::planned(now)?;
         let page = session::page(&running, args.tab_id, args.url.as_deref())?;
-        let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?).await?;
+        let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?, now.place).await?;
         Ok(Plan { effects, level: Some(level), ..plan })
     }
 
@@ -305,7 +323,7 @@ async fn act_on_page(context: &Context, args: Args) -> Result<Output, ToolError>
     let page = session::page(&running, args.tab_id, args.url.as_deref())?;
     page.tab().prepare().await.map_err(of_browser)?;
     let checked = args.checked()?;
-    let now = args.effects(&page, &checked).await?;
+    let now = args.effects(&page, &checked, &context.place).await?;
     if args.action != Action::Wait {
         let decided = context.service::<DecidedEffects>()?;
         planned::require_same(&decided, &now)?;
@@ -357,6 +375,8 @@ mod tests {
             ),
             (serde_json::json!({"tab_id": 1, "action": "scroll", "value": "sideways"}), "value"),
             (serde_json::json!({"tab_id": 1, "action": "wait"}), "selector"),
+            (serde_json::json!({"tab_id": 1, "action": "upload", "value": "a"}), "selector"),
+            (serde_json::json!({"tab_id": 1, "action": "upload", "selector": "a"}), "value"),
         ] {
             let error = tool.prepare(arguments, &place).err().unwrap();
             assert_eq!(error.code, tool::Code::Validation);

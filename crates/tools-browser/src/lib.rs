@@ -4,8 +4,10 @@
 mod browser_connect;
 mod browser_cookies;
 mod browser_download;
+mod browser_events;
 mod browser_interact;
 mod browser_navigate;
+mod browser_pdf;
 mod browser_read_page;
 mod browser_screenshot;
 mod browser_tabs;
@@ -13,9 +15,11 @@ mod errors;
 mod origin;
 mod picture;
 mod planned;
+mod saved;
 mod secret;
 mod session;
 mod untrusted;
+mod upload;
 
 use std::sync::Arc;
 
@@ -24,8 +28,10 @@ use tool::{AnyTool, ErasedTool};
 pub use browser_connect::BrowserConnect;
 pub use browser_cookies::BrowserCookies;
 pub use browser_download::BrowserDownload;
+pub use browser_events::BrowserEvents;
 pub use browser_interact::BrowserInteract;
 pub use browser_navigate::BrowserNavigate;
+pub use browser_pdf::BrowserPdf;
 pub use browser_read_page::BrowserReadPage;
 pub use browser_screenshot::BrowserScreenshot;
 pub use browser_tabs::BrowserTabs;
@@ -41,5 +47,7 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(BrowserCookies),
         ErasedTool::tool(BrowserDownload),
         ErasedTool::tool(BrowserScreenshot),
+        ErasedTool::tool(BrowserPdf),
+        ErasedTool::tool(BrowserEvents),
     ]
 }

@@ -59,7 +59,10 @@ pub(crate) async fn taken(
 
 /// Checks that no password can be read on the page. Browsers show dots, until the page turns the field
 /// into a plain one or repeats what was typed.
-async fn require_no_secret(page: &Page) -> Result<(), ToolError> {
+///
+/// # Errors
+/// `EPERMISSION` if one can be read, or if the page could not be searched.
+pub(crate) async fn require_no_secret(page: &Page) -> Result<(), ToolError> {
     let masks = page.masks(&[]).await.map_err(of_page)?;
     if masks.is_complete && !masks.is_readable {
         return Ok(());

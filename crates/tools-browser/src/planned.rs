@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use browser::{Condition, Page, PageError, PlannedAction, Selector, Target};
-use tool::{Code, DecidedEffects, Effect, Level, PageAccess, ToolError};
+use tool::{Code, DecidedEffects, Effect, Level, PageAccess, Place, ToolError};
 
 use crate::errors::of_page;
 use crate::{origin, secret};
@@ -29,6 +29,49 @@ pub(crate) async fn effects_on(
     secret: Option<&str>,
     limit: Duration,
 ) -> Result<PlannedEffects, ToolError> {
+    let target = described(page, action, selector, limit).await?;
+    let url = page.tab().url();
+    let (effects, level) = of_target(&url, &target, verb);
+    let origin = origin::of(own_url(&url, &target));
+    let mut planned = PlannedEffects { effects, level, origin };
+    if let Some(name) = secret {
+        planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target))?);
+    }
+    Ok(planned)
+}
+
+/// Returns the effects of giving a file of the workspace to an element: the page can read and send it from
+/// then on.
+pub(crate) async fn effects_of_upload(
+    page: &Page,
+    selector: &Selector,
+    (file, place): (&str, &Place),
+    limit: Duration,
+) -> Result<PlannedEffects, ToolError> {
+    let target = described(page, &PlannedAction::Click, selector, limit).await?;
+    if target.facts.is_submit || target.facts.leaves_page {
+        let problem = format!("{} submits a form or leaves the page", named(&target));
+        return Err(ToolError::new(Code::Runtime, problem)
+            .hint("name the file input, or the button that opens a file chooser"));
+    }
+    let url = page.tab().url();
+    let own = own_url(&url, &target);
+    let path = place.resolve("value", file)?;
+    let what = format!("give the file {} to {}", place.show(&path), named(&target));
+    let given = origin::effect(own, PageAccess::Submit, what);
+    let given = given
+        .ok_or_else(|| ToolError::new(Code::Permission, "the page has no server, so it gets no file"))?;
+    let effects = vec![Effect::Read { path }, given];
+    Ok(PlannedEffects { effects, level: Level::Destructive, origin: origin::of(own) })
+}
+
+/// Describes an element, and waits for it if it is not there yet.
+async fn described(
+    page: &Page,
+    action: &PlannedAction,
+    selector: &Selector,
+    limit: Duration,
+) -> Result<Target, ToolError> {
     let target = match page.describe(action, selector).await {
         Err(PageError::NoMatch { .. }) => {
             // If it does not appear, the description says what there is instead.
@@ -37,14 +80,14 @@ pub(crate) async fn effects_on(
         }
         described => described,
     };
-    let (url, target) = (page.tab().url(), target.map_err(of_page)?);
-    let (effects, level) = of_target(&url, &target, verb);
-    let origin = origin::of(own_url(&url, &target));
-    let mut planned = PlannedEffects { effects, level, origin };
-    if let Some(name) = secret {
-        planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target))?);
-    }
-    Ok(planned)
+    target.map_err(of_page)
+}
+
+/// Returns the element as questions name it.
+fn named(target: &Target) -> String {
+    let facts = &target.facts;
+    let role = if facts.role.is_empty() { &facts.tag } else { &facts.role };
+    format!("`{}` ({role})", facts.name)
 }
 
 /// Returns the effects of an action that has no element.
@@ -68,10 +111,7 @@ fn own_url<'a>(url: &'a str, target: &'a Target) -> &'a str {
 
 fn of_target(url: &str, target: &Target, verb: &str) -> (Vec<Effect>, Level) {
     let facts = &target.facts;
-    let named = |what: &str| {
-        let role = if facts.role.is_empty() { &facts.tag } else { &facts.role };
-        format!("{what} `{}` ({role})", facts.name)
-    };
+    let named = |what: &str| format!("{what} {}", named(target));
     let own = own_url(url, target);
     if facts.is_submit {
         let to = if facts.form_action.is_empty() { own } else { &facts.form_action };

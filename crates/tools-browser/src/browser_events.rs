@@ -1,0 +1,173 @@
+//! `browser_events`: the console, the errors and the requests of a tab.
+
+use std::fmt::Write as _;
+
+use browser::{LogEntry, LogEvent, LogFilter};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Example, Lane, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::session::{self, open};
+use crate::untrusted::marked;
+
+/// Entries in an answer, unless the caller names another number.
+const ENTRIES: usize = 50;
+/// Maximum number of characters of one entry.
+const LONGEST: usize = 400;
+
+/// The `browser_events` tool.
+pub struct BrowserEvents;
+
+/// Arguments of `browser_events`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Tab, default the active one.
+    tab_id: Option<u32>,
+    /// Kind of entries, default all.
+    kind: Option<EntryKind>,
+    /// Only errors, and requests that failed or have a status from 400.
+    #[serde(default)]
+    failures: bool,
+    /// Text that entries contain.
+    query: Option<String>,
+    /// Number of an entry: only later ones.
+    after: Option<u64>,
+    /// Number of entries, the newest; default 50.
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum EntryKind {
+    Console,
+    Error,
+    Request,
+}
+
+/// Result of `browser_events`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Entries, one a line, oldest first: number, kind, and what happened.
+    events: String,
+    /// Number of the last entry shown; 0 if there is none.
+    last: u64,
+    /// Number of entries that match.
+    matching: usize,
+    /// Number of old entries that made room for new ones.
+    #[serde(skip_serializing_if = "is_zero")]
+    forgotten: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Tool for BrowserEvents {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        title: "Read a page's console and requests",
+        example: Example { files: &[], arguments: r#"{"failures": true}"#, result: r#"{"matching": 0}"# },
+        class: Class { open_world: true, ..Class::READ },
+        timeout: Timeout::fixed(30),
+        lane: Lane::Browser,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Text { field: "events" },
+        ..Spec::reading("browser_events", "Read the console, the errors and the network requests of a tab.")
+    };
+
+    fn plan(&self, _args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Vec::new()))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let running = open(context)?;
+        let page = session::page(&running, args.tab_id, None)?;
+        let log = page.tab().events(&LogFilter {
+            console: args.kind == Some(EntryKind::Console),
+            page_errors: args.kind == Some(EntryKind::Error),
+            requests: args.kind == Some(EntryKind::Request),
+            only_failures: args.failures,
+            contains: args.query,
+            after: args.after.unwrap_or(0),
+            limit: args.limit.unwrap_or(ENTRIES),
+        });
+        let lines: Vec<String> = log.entries.iter().map(line).collect();
+        let text = if lines.is_empty() { "no entry".to_owned() } else { lines.join("\n") };
+        Ok(Output {
+            events: marked(&text, &context.call),
+            last: log.entries.last().map_or(0, |entry| entry.number),
+            matching: log.matching,
+            forgotten: log.forgotten,
+        })
+    }
+}
+
+/// Returns an entry as one line.
+fn line(entry: &LogEntry) -> String {
+    let text = match &entry.event {
+        LogEvent::Console { level, text } => format!("console {level}: {text}"),
+        LogEvent::PageError { text } => format!("error: {text}"),
+        LogEvent::Request(request) => {
+            let mut line = format!("{} {}", request.method, request.url);
+            // Writing to a string cannot fail.
+            let _ = match (&request.failure, request.status) {
+                (Some(failure), _) => write!(line, " failed: {failure}"),
+                (None, Some(status)) => write!(line, " {status}"),
+                (None, None) => write!(line, " no response yet"),
+            };
+            let _ = write!(line, " ({}, {} bytes", request.resource, request.bytes);
+            let _ = match request.duration_ms {
+                Some(duration) => write!(line, ", {duration:.0} ms)"),
+                None => write!(line, ")"),
+            };
+            line
+        }
+    };
+    let one_line = text.replace(['\n', '\r'], " | ");
+    let mut shown = format!("{} ", entry.number);
+    match one_line.char_indices().nth(LONGEST) {
+        Some((end, _)) => {
+            shown.push_str(one_line.get(..end).unwrap_or_default());
+            shown.push_str("...");
+        }
+        None => shown.push_str(&one_line),
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::ErasedTool;
+
+    use super::*;
+
+    #[test]
+    fn each_call_refuses_wrong_arguments_with_the_field_at_fault() {
+        let (tool, place) = (ErasedTool::tool(BrowserEvents), Place::at("/w".into()));
+        for (arguments, field) in [
+            (serde_json::json!({"kind": "websocket"}), "kind"),
+            (serde_json::json!({"after": -1}), "after"),
+            (serde_json::json!({"tab": 1}), "tab"),
+        ] {
+            let error = tool.prepare(arguments, &place).err().unwrap();
+            assert_eq!(error.code, tool::Code::Validation);
+            assert!(error.message.contains(field), "{field}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn an_entry_is_one_bounded_line() {
+        let event = LogEvent::Console { level: "log".to_owned(), text: format!("a\nb{}", "x".repeat(1_000)) };
+        let shown = line(&LogEntry { number: 7, time_ms: 0.0, event });
+        assert!(shown.starts_with("7 console log: a | bxxx") && shown.ends_with("x..."), "{shown}");
+        assert!(shown.chars().count() < LONGEST + 10);
+    }
+}
