@@ -97,6 +97,36 @@ fn a_file_of_the_workspace_is_uploaded_and_no_other() {
 }
 
 #[test]
+fn a_question_about_a_page_names_a_picture_and_the_text_to_type() {
+    let fixture = Fixture::new();
+    let (mut server, url) = opened(&fixture, &FREE);
+    fixture.write(
+        "far.html",
+        r#"<form action="http://elsewhere.example/go"><label>Name <input name=who></label><button>Send</button></form>"#,
+    );
+    server.call("browser_navigate", json!({"url": format!("{url}far.html"), "tab_id": 1}));
+    let asked = text(&server.call(
+        "browser_interact",
+        json!({"action": "type", "selector": "input", "value": "Ada\nLovelace", "press": "Enter"}),
+    ));
+    assert!(asked.starts_with("EAPPROVAL: "), "{asked}");
+    let id = asked.split("approvals approve ").nth(1).unwrap().split('`').next().unwrap();
+    let shown = fixture.run(&["approvals", "show", id]).stdout;
+    assert!(shown.contains("Ada") && shown.contains("Lovelace"), "{shown}");
+    let line =
+        shown.lines().find_map(|line| line.split_once("picture of the page, with the element framed: "));
+    let path = line.unwrap_or_else(|| panic!("{shown}")).1.trim();
+    assert!(std::fs::read(path).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"), "{path}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    // An action that needs no question takes no picture.
+    let pictures = || std::fs::read_dir(std::path::Path::new(path).parent().unwrap()).unwrap().count();
+    let passed = text(&server.call("browser_interact", json!({"action": "hover", "selector": "input"})));
+    assert!(passed.contains("\"success\":true") && pictures() == 1, "{passed}");
+    server.end();
+}
+
+#[test]
 fn console_errors_and_requests_are_listed_and_a_page_is_printed() {
     let fixture = Fixture::new();
     fixture.write(

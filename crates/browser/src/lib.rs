@@ -23,6 +23,7 @@ mod keys;
 mod lifeline;
 pub mod limits;
 mod locate;
+mod marked_picture;
 mod masks;
 mod navigate;
 mod page;

@@ -96,6 +96,9 @@ fn area(clip: Clip, metrics: &LayoutMetrics) -> Result<Viewport, BrowserError> {
         Clip::FullPage => (0.0, 0.0, metrics.css_content_size.width, metrics.css_content_size.height),
         Clip::Box(part) => (shown.page_x + part.x, shown.page_y + part.y, part.width, part.height),
     };
+    // A part above or left of the page has no pixels; the browser would show another part instead.
+    let (width, height) = (width + x.min(0.0), height + y.min(0.0));
+    let (x, y) = (x.max(0.0), y.max(0.0));
     // NaN is no size either.
     if !(width >= 1.0 && height >= 1.0 && x.is_finite() && y.is_finite()) {
         let reason = format!("the part is {width} x {height} CSS pixels");

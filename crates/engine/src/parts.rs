@@ -1,5 +1,6 @@
 //! The parts of an engine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use database::Databases;
@@ -44,6 +45,8 @@ pub struct Parts {
     pub tracer: Option<Arc<dyn Tracer>>,
     /// Summarizer of the output of commands. Without it, callers get the output unchanged.
     pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// Folder, private to the user, for pictures of what questions are about. Without it, there are none.
+    pub question_pictures: Option<PathBuf>,
     /// Name of the user whom this process runs as, for the audit.
     pub user: Option<String>,
     /// Services for tools that the engine itself does not use.
@@ -81,6 +84,7 @@ impl Parts {
             sessions: None,
             tracer: None,
             summarizer: None,
+            question_pictures: None,
             user: None,
             services: Services::default(),
             resources: Vec::new(),

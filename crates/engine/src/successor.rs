@@ -81,6 +81,7 @@ impl Engine {
             tracer: self.tracer.clone(),
             program: self.program.clone(),
             summarizer: self.summarizer.clone(),
+            pictures: self.pictures.clone(),
             user: self.user.clone(),
             networks: self.networks.clone(),
             threads: self.threads.clone(),

@@ -30,7 +30,8 @@ use crate::identity::OAuth;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
-    BROWSERS_FOLDER, DOWNLOADS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
+    BROWSERS_FOLDER, DOWNLOADS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place, program, real,
+    state_folder,
 };
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
@@ -214,6 +215,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         summarizer,
+        question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
         resources: vec![browsers],

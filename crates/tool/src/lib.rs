@@ -58,5 +58,5 @@ pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_viol
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
 pub use threads::Threads;
-pub use tool::{AnyTool, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
+pub use tool::{AnyTool, ErasedTool, Plan, PreparedCall, QuestionPicture, ShapeFacts, Tool};
 pub use visible::{beginning, is_invisible, visible, visible_lines, visible_source};

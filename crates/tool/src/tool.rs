@@ -63,6 +63,16 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
+    /// Returns a picture of what the call is about, for the human who decides about the call. Changes
+    /// nothing, and is only asked for if there is a question.
+    fn picture(
+        &self,
+        _now: &PlanContext<'_>,
+        _args: &Self::Args,
+    ) -> impl Future<Output = Option<QuestionPicture>> + Send {
+        std::future::ready(None)
+    }
+
     /// Returns the timeout that the arguments ask for instead of the default one. The engine bounds it.
     fn timeout(&self, _args: &Self::Args) -> Option<Duration> {
         None
@@ -187,6 +197,15 @@ impl Plan {
     }
 }
 
+/// Picture of what a call is about, for the human who decides about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionPicture {
+    /// Content of a PNG file.
+    pub png: Vec<u8>,
+    /// Description of the picture, in a few words: "the page, with the element framed".
+    pub shows: &'static str,
+}
+
 /// Call with parsed arguments and known effects, ready to run once.
 pub struct PreparedCall {
     /// Plan of the call.
@@ -222,6 +241,11 @@ impl PreparedCall {
         self.call.preview(context)
     }
 
+    /// Returns a picture for the human who decides about the call.
+    pub async fn picture(&self, now: &PlanContext<'_>) -> Option<QuestionPicture> {
+        self.call.picture(now).await
+    }
+
     /// Executes the call.
     pub fn run(self, context: &Context) -> BoxFuture<'_, RunResult<Data>> {
         self.call.run(context)
@@ -234,6 +258,7 @@ trait Ready: Send + Sync {
     fn plan_now<'a>(&'a self, now: &'a PlanContext<'_>, plan: Plan)
     -> BoxFuture<'a, Result<Plan, ToolError>>;
     fn preview(&self, context: &Context) -> Option<String>;
+    fn picture<'a>(&'a self, now: &'a PlanContext<'_>) -> BoxFuture<'a, Option<QuestionPicture>>;
     fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>>;
 }
 
@@ -258,6 +283,10 @@ impl<T: Tool> Ready for ReadyCall<T> {
 
     fn preview(&self, context: &Context) -> Option<String> {
         self.tool.preview(context, &self.args)
+    }
+
+    fn picture<'a>(&'a self, now: &'a PlanContext<'_>) -> BoxFuture<'a, Option<QuestionPicture>> {
+        Box::pin(self.tool.picture(now, &self.args))
     }
 
     fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>> {

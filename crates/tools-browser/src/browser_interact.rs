@@ -10,11 +10,12 @@ use browser::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, Context, DecidedEffects, Example, Lane, Level, Place, Plan, PlanContext, Presentation, Spec,
-    Timeout, Tool, ToolError,
+    Class, Code, Context, DecidedEffects, Example, Lane, Level, Place, Plan, PlanContext, Presentation,
+    QuestionPicture, Spec, Timeout, Tool, ToolError,
 };
 
 use crate::errors::{of_browser, of_page};
+use crate::picture;
 use crate::planned::{self, PlannedEffects};
 use crate::secret;
 use crate::session::{self, open, reported, time};
@@ -303,6 +304,22 @@ impl Tool for BrowserInteract {
         let page = session::page(&running, args.tab_id, args.url.as_deref())?;
         let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?, now.place).await?;
         Ok(Plan { effects, level: Some(level), ..plan })
+    }
+
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        let value = args.value.as_deref()?;
+        match args.action {
+            Action::Type => Some(format!("text to type:\n{value}\n")),
+            Action::Select => Some(format!("option to select: {value}\n")),
+            _ => None,
+        }
+    }
+
+    async fn picture(&self, now: &PlanContext<'_>, args: &Args) -> Option<QuestionPicture> {
+        let selector = Selector::parse(args.selector.as_deref()?).ok()?;
+        let running = session::planned(now).ok()?;
+        let page = session::page(&running, args.tab_id, None).ok()?;
+        picture::for_question(&page, &selector).await
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use browser::{Clip, Format, Page, Rectangle, Selector};
-use tool::{Code, ToolError};
+use tool::{Code, QuestionPicture, ToolError};
 
 use crate::errors::{of_browser, of_page};
 
@@ -55,6 +55,16 @@ pub(crate) async fn taken(
     require_no_secret(page).await?;
     let base64 = STANDARD.encode(&picture.bytes);
     Ok(PagePicture { base64, mime_type, width: picture.width, height: picture.height })
+}
+
+/// Takes a picture of the page with the element framed, for a human who decides about an action on it;
+/// `None` if the page shows a password in plain text, or if it does not answer.
+pub(crate) async fn for_question(page: &Page, selector: &Selector) -> Option<QuestionPicture> {
+    require_no_secret(page).await.ok()?;
+    let target = page.describe(&browser::PlannedAction::Other, selector).await.ok()?;
+    let picture = page.tab().marked_picture(target.facts.area).await.ok()?;
+    require_no_secret(page).await.ok()?;
+    Some(QuestionPicture { png: picture.bytes, shows: "the page, with the element framed" })
 }
 
 /// Checks that no password can be read on the page. Browsers show dots, until the page turns the field

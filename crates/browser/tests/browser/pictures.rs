@@ -1,8 +1,8 @@
 //! Pictures and prints.
 
-use browser::{BrowserError, Clip, Format, Rectangle};
+use browser::{BrowserError, Clip, Format, Page, PlannedAction, Rectangle, Selector};
 
-use crate::harness::{page, run};
+use crate::harness::{page, page as harness_page, run};
 
 #[test]
 fn pictures_have_the_size_of_what_they_show() {
@@ -39,6 +39,39 @@ fn a_page_of_any_height_gives_a_bounded_picture() {
             full.width,
             full.height
         );
+    });
+}
+
+#[test]
+fn an_element_is_marked_in_a_picture_and_the_page_does_not_see_it() {
+    run(async |ground| {
+        let html = "<!doctype html><body style='margin:0;background:#fff'><button style='position:absolute;left:100px;top:100px;width:80px;height:40px'>Buy</button><button style='position:absolute;top:3000px'>Far</button>\
+            <script>window.changes = 0; new MutationObserver(() => window.changes++).observe(document, {subtree: true, childList: true, attributes: true})</script>";
+        let page = Page::new(ground.open(html).await);
+        let target = |name: &'static str| {
+            let page = &page;
+            async move {
+                let selector = Selector::parse(&format!("xpath://button[.='{name}']")).unwrap();
+                page.describe(&PlannedAction::Click, &selector).await.unwrap()
+            }
+        };
+        let (buy, far) = (target("Buy").await, target("Far").await);
+        let plain = page.tab().screenshot(Clip::Viewport, Format::Png, u32::MAX).await.unwrap();
+        let marked = page.tab().marked_picture(buy.facts.area).await.unwrap();
+        assert_eq!((marked.width, marked.height), (1280, 720));
+        assert_ne!(marked.bytes, plain.bytes);
+        assert!(marked.bytes.starts_with(b"\x89PNG"));
+        // The mark is in the picture alone.
+        let after = page.tab().screenshot(Clip::Viewport, Format::Png, u32::MAX).await.unwrap();
+        assert_eq!(after.bytes, plain.bytes);
+        let around = page.tab().marked_picture(far.facts.area).await.unwrap();
+        assert!(around.height > 400 && around.bytes.len() > 1_000, "{}", around.height);
+        let changes = harness_page::<u32>(page.tab(), "window.changes").await;
+        assert_eq!(changes, 0);
+        if let Ok(folder) = std::env::var("SHOWN") {
+            std::fs::write(format!("{folder}/buy.png"), &marked.bytes).unwrap();
+            std::fs::write(format!("{folder}/far.png"), &around.bytes).unwrap();
+        }
     });
 }
 

@@ -1,10 +1,11 @@
 //! The approval layer: looks up earlier approvals and asks a human about the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use policy::{Decision, Origin, Verdict};
 use store_api::Lease;
-use tool::{BoxFuture, Effect, PreparedCall, Retry, SessionId, ToolError};
+use tool::{BoxFuture, Effect, PlanContext, PreparedCall, Retry, SessionId, ToolError};
 
 use super::flow::{ApprovalFlow, ApprovalOutcome, AskingCall, Periods, QuestionSource, ReadyQuestion};
 use super::preview::{Preview, PreviewedCall};
@@ -13,6 +14,9 @@ use super::stored::{stored, unreadable};
 use super::{Binding, ForeseenWrites, leases};
 use crate::call::Call;
 use crate::{Engine, reach};
+
+/// Time in which the picture of a question is taken, or it has none.
+const PICTURE_TIME: Duration = Duration::from_secs(3);
 
 /// An approval of a call.
 pub(crate) struct CallApproval {
@@ -41,6 +45,8 @@ impl QuestionSource for CallQuestion<'_> {
             let prepared =
                 self.prepared.take().ok_or_else(|| ToolError::internal("the call was not prepared"))?;
             let (preview, prepared) = engine.build_preview(call, prepared).await?;
+            let picture = engine.build_picture(call, &prepared).await;
+            let preview = engine.with_picture(preview, picture);
             self.prepared = Some(prepared);
             Ok(ReadyQuestion {
                 approval: engine.question(call, self.decision, preview, self.binding),
@@ -140,6 +146,35 @@ impl Engine {
             .await
             .map_err(|panic| ToolError::internal("the call could not be inspected").because(panic))?;
         Ok((preview?, prepared))
+    }
+
+    /// Takes the picture of what the call is about, and returns a line that says where it is; `None` if the
+    /// call has none, or if none can be taken in time.
+    async fn build_picture(self: &Arc<Self>, call: &Call, prepared: &PreparedCall) -> Option<String> {
+        let pictures = self.pictures.clone()?;
+        let owner = self.network_owner(call);
+        let now = PlanContext { owner: &owner, place: &self.place, services: &self.services };
+        let picture = tokio::time::timeout(PICTURE_TIME, prepared.picture(&now)).await.ok()??;
+        let (id, time) = (call.id.clone(), self.clock.now());
+        let stored = tokio::task::spawn_blocking(move || {
+            let shows = picture.shows;
+            pictures.add(&id, &picture, time).map(|path| format!("picture of {shows}: {}", path.display()))
+        });
+        Some(match stored.await {
+            Ok(Ok(line)) => line,
+            Ok(Err(error)) => format!("no picture: it cannot be stored: {error}"),
+            Err(panic) => format!("no picture: {panic}"),
+        })
+    }
+
+    /// Puts the line about the picture before the rest of a preview.
+    fn with_picture(&self, preview: Option<Preview>, picture: Option<String>) -> Option<Preview> {
+        let Some(line) = picture else { return preview };
+        let first = self.cut(line);
+        Some(match preview {
+            Some(preview) => Preview { text: first.text + &preview.text, ..preview },
+            None => first,
+        })
     }
 
     /// Returns the leases in force here and now for calls of this session.

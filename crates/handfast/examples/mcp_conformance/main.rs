@@ -75,6 +75,7 @@ fn engine(folder: &std::path::Path) -> Result<Engine, Box<dyn Error>> {
         tracer: None,
         program: engine::Program::default(),
         summarizer: None,
+        question_pictures: None,
         user: None,
         services: tool::Services::default(),
         resources: Vec::new(),
