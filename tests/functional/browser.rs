@@ -127,6 +127,45 @@ fn a_question_about_a_page_names_a_picture_and_the_text_to_type() {
 }
 
 #[test]
+fn logins_are_sealed_in_the_vault_and_loaded_into_another_session() {
+    let fixture = Fixture::new().with_vault();
+    let (mut server, url) = opened(&fixture, &FREE);
+    fixture.write(
+        "login.html",
+        "<p id=out></p><script>out.append('state: ' + document.cookie + ' ' + localStorage.token); \
+         if (location.hash) { document.cookie = 'sid=cookie-value-7713; max-age=9999'; localStorage.token = 'stored-value-8821' }</script>",
+    );
+    server.call("browser_navigate", json!({"url": format!("{url}login.html#in"), "tab_id": 1}));
+    let none = text(
+        &server.call("browser_state", json!({"action": "save", "name": "shop", "domain": "shop.example"})),
+    );
+    assert!(none.starts_with("ENOTFOUND: "), "{none}");
+    let missing = text(&server.call("browser_state", json!({"action": "load", "name": "shop"})));
+    assert!(missing.starts_with("ENOTFOUND: the vault has no state named shop"), "{missing}");
+    let saved = server.data("browser_state", json!({"action": "save", "name": "shop"}));
+    assert_eq!(saved, json!({"hosts": ["127.0.0.1"], "cookies": 1, "origins": 1}));
+    server.end();
+    let mut server = Server::start(&fixture, &FREE);
+    let id = server.background("exec python3 -u -m http.server --bind 127.0.0.1 3000", false);
+    server.expect(&id, 0, "Serving HTTP");
+    let read = |server: &mut Server| {
+        server.call("browser_navigate", json!({"url": format!("{url}login.html")}));
+        text(&server.call("browser_read_page", json!({"mode": "text"})))
+    };
+    assert!(read(&mut server).contains("state: undefined"), "the control");
+    let loaded = server.data("browser_state", json!({"action": "load", "name": "shop"}));
+    assert_eq!(loaded, saved);
+    let after = read(&mut server);
+    assert!(after.contains("state: sid=cookie-value-7713 stored-value-8821"), "{after}");
+    server.end();
+    // The values are in the vault alone, and no tool sends them anywhere.
+    let listed = fixture.run(&["vault", "list"]).stdout;
+    assert!(listed.contains("browser_state_shop"), "{listed}");
+    let recorded = format!("{listed}{saved}{:?}", fixture.recorded());
+    assert!(recorded.contains("browser_state") && !recorded.contains("7713"), "{recorded}");
+}
+
+#[test]
 fn console_errors_and_requests_are_listed_and_a_page_is_printed() {
     let fixture = Fixture::new();
     fixture.write(

@@ -183,6 +183,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "browser_screenshot",
             "browser_pdf",
             "browser_events",
+            "browser_state",
             "db_query",
             "db_write",
             "db_schema",

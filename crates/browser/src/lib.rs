@@ -71,7 +71,7 @@ pub use pool::{Browsers, Running, remove_left_folders};
 pub use read_page::{LONGEST_PART, PART, PagePart, ReadOptions};
 pub use report::{ActionMark, DialogReport, OpenedTab, Report, UrlChange};
 pub use selector::Selector;
-pub use session::{Download, Session, TabSummary};
+pub use session::{Download, OriginStorage, Session, StoredState, TabSummary};
 pub use snapshot::budget::{TOKEN_BUDGET, tokens};
 pub use snapshot::{Snapshot, SnapshotKind, SnapshotOptions};
 pub use tab::Tab;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod download;
+mod stored_state;
 mod tabs;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ use crate::tab::{Neighbours, Tab};
 use tabs::Tabs;
 
 pub use download::Download;
+pub use stored_state::{OriginStorage, StoredState};
 
 /// Handle of a session. Clones share it. When the last one is dropped, its tabs are closed and its
 /// cookies forgotten.

@@ -10,6 +10,7 @@ mod browser_navigate;
 mod browser_pdf;
 mod browser_read_page;
 mod browser_screenshot;
+mod browser_state;
 mod browser_tabs;
 mod errors;
 mod origin;
@@ -34,6 +35,7 @@ pub use browser_navigate::BrowserNavigate;
 pub use browser_pdf::BrowserPdf;
 pub use browser_read_page::BrowserReadPage;
 pub use browser_screenshot::BrowserScreenshot;
+pub use browser_state::BrowserState;
 pub use browser_tabs::BrowserTabs;
 
 /// Returns the tools of this family, in listing order.
@@ -49,5 +51,6 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(BrowserScreenshot),
         ErasedTool::tool(BrowserPdf),
         ErasedTool::tool(BrowserEvents),
+        ErasedTool::tool(BrowserState),
     ]
 }

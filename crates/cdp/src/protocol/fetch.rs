@@ -49,6 +49,21 @@ pub struct ContinueResponse {
 }
 command!(ContinueResponse, "Fetch.continueResponse");
 
+/// Answers a request in the place of its server.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FulfillRequest {
+    /// Id of the request in this domain.
+    pub request_id: RequestId,
+    /// Status of HTTP.
+    pub response_code: u16,
+    /// All headers.
+    pub response_headers: Vec<HeaderEntry>,
+    /// Body in Base64.
+    pub body: String,
+}
+command!(FulfillRequest, "Fetch.fulfillRequest");
+
 /// Lets a request fail.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
