@@ -166,6 +166,49 @@ fn logins_are_sealed_in_the_vault_and_loaded_into_another_session() {
 }
 
 #[test]
+fn a_trace_is_a_page_with_steps_pictures_and_logs_and_without_secrets() {
+    let fixture = Fixture::new().with_vault();
+    let secret = "a-very-secret-word";
+    let stored = fixture.run_with_input(&["vault", "set", "word", "--host", "localhost"], secret.as_bytes());
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    let (mut server, url) = opened(&fixture, &FREE);
+    let early = text(&server.call("browser_trace", json!({"action": "stop", "save_path": "trace.html"})));
+    assert!(early.starts_with("ENOTFOUND: no trace"), "{early}");
+    assert_eq!(server.data("browser_trace", json!({"action": "start"})), json!({"recording": true}));
+    let again = text(&server.call("browser_trace", json!({"action": "start"})));
+    assert!(again.starts_with("ECONFLICT: "), "{again}");
+    fixture.write(
+        "shown.html",
+        &format!("<title>Shown</title><h1>hi</h1><button disabled>No</button><script>console.log('{secret}')</script>"),
+    );
+    server.call("browser_navigate", json!({"url": format!("{url}shown.html"), "tab_id": 1}));
+    server.call("browser_interact", json!({"action": "click", "selector": "button", "timeout": 0.2}));
+    let outside =
+        text(&server.call("browser_trace", json!({"action": "stop", "save_path": "/etc/trace.zip"})));
+    assert!(outside.starts_with('E'), "{outside}");
+    let stopped = server.data("browser_trace", json!({"action": "stop", "save_path": "trace.html"}));
+    assert_eq!(stopped, json!({"recording": false, "steps": 2, "path": "trace.html"}));
+    let page = fixture.read("trace.html");
+    for part in [
+        "1. open http://127.0.0.1:3000/shown.html",
+        "data:image/jpeg;base64,",
+        "console log: [SECRET",
+        "2. click button",
+        "disabled",
+    ] {
+        assert!(page.contains(part), "{part}: {}", &page[..page.len().min(3_000)]);
+    }
+    assert!(!page.contains(secret) && !page.contains("<script"));
+    server.data("browser_trace", json!({"action": "start"}));
+    server.data("browser_trace", json!({"action": "stop", "save_path": "trace.zip"}));
+    assert!(std::fs::read(fixture.workspace().join("trace.zip")).unwrap().starts_with(b"PK"));
+    if let Ok(folder) = std::env::var("SHOWN") {
+        std::fs::write(format!("{folder}/trace.html"), &page).unwrap();
+    }
+    server.end();
+}
+
+#[test]
 fn console_errors_and_requests_are_listed_and_a_page_is_printed() {
     let fixture = Fixture::new();
     fixture.write(

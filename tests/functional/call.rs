@@ -184,6 +184,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "browser_pdf",
             "browser_events",
             "browser_state",
+            "browser_trace",
             "db_query",
             "db_write",
             "db_schema",

@@ -18,6 +18,25 @@ pub struct LogEntry {
     pub event: LogEvent,
 }
 
+/// Maximum number of characters of an entry as a line.
+const LINE: usize = 400;
+
+impl LogEntry {
+    /// Returns the entry as one line, cut.
+    pub fn line(&self) -> String {
+        let text = match &self.event {
+            LogEvent::Console { level, text } => format!("console {level}: {text}"),
+            LogEvent::PageError { text } => format!("error: {text}"),
+            LogEvent::Request(request) => request.line(),
+        };
+        let one_line = text.replace(['\n', '\r'], " | ");
+        match one_line.char_indices().nth(LINE) {
+            Some((end, _)) => format!("{} {}...", self.number, one_line.get(..end).unwrap_or_default()),
+            None => format!("{} {one_line}", self.number),
+        }
+    }
+}
+
 /// Event of a log. Texts and URLs are cut to [`limits::TEXT`] and [`limits::URL`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -55,6 +74,18 @@ pub struct RequestEntry {
     pub duration_ms: Option<f64>,
     /// Error of the network, if the request has failed.
     pub failure: Option<String>,
+}
+
+impl RequestEntry {
+    fn line(&self) -> String {
+        let outcome = match (&self.failure, self.status) {
+            (Some(failure), _) => format!("failed: {failure}"),
+            (None, Some(status)) => status.to_string(),
+            (None, None) => "no response yet".to_owned(),
+        };
+        let time = self.duration_ms.map(|duration| format!(", {duration:.0} ms")).unwrap_or_default();
+        format!("{} {} {outcome} ({}, {} bytes{time})", self.method, self.url, self.resource, self.bytes)
+    }
 }
 
 /// Choice of entries.
@@ -166,6 +197,15 @@ mod tests {
             duration_ms: None,
             failure: None,
         })
+    }
+
+    #[test]
+    fn an_entry_is_one_bounded_line() {
+        let shown = |event| LogEntry { number: 7, time_ms: 0.0, event }.line();
+        let long = shown(console("log", &format!("a\nb{}", "x".repeat(1_000))));
+        assert!(long.starts_with("7 console log: a | bxxx") && long.ends_with("x..."), "{long}");
+        assert!(long.chars().count() < LINE + 10);
+        assert_eq!(shown(request(404)), "7 GET http://a.test/Data 404 (Fetch, 0 bytes)");
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod tab_events;
 mod tab_setup;
 mod tab_state;
 mod target;
+mod trace;
 mod upload_file;
 
 pub use actionability::ACTION_TIME;
@@ -76,3 +77,4 @@ pub use snapshot::budget::{TOKEN_BUDGET, tokens};
 pub use snapshot::{Snapshot, SnapshotKind, SnapshotOptions};
 pub use tab::Tab;
 pub use target::{Area, PlannedAction, Target, TargetFacts};
+pub use trace::{Step, Trace};

@@ -16,6 +16,7 @@ use crate::cell::BrowserInCell;
 use crate::error::BrowserError;
 use crate::page::Page;
 use crate::session::Session;
+use crate::trace::{Step, Trace};
 use crate::upload_file::copy_for_page;
 
 /// The browsers of a runtime, by the name of their owner.
@@ -45,6 +46,8 @@ pub struct Running {
     pages: Mutex<HashMap<u32, Arc<Page>>>,
     /// Turn of the calls: one after the other, because they share tabs.
     turn: Turn<()>,
+    /// Trace that is being recorded.
+    trace: Mutex<Option<Trace>>,
     /// Number of files that pages were given.
     uploads: AtomicU64,
 }
@@ -117,6 +120,7 @@ impl Browsers {
             session,
             pages: Mutex::default(),
             turn: Turn::default(),
+            trace: Mutex::default(),
             uploads: AtomicU64::new(0),
         });
         *running = Some(started.clone());
@@ -165,6 +169,36 @@ impl Running {
     pub fn copy_for_page(&self, name: &str, content: impl Read, limit: u64) -> io::Result<PathBuf> {
         let number = self.uploads.fetch_add(1, Ordering::Relaxed);
         copy_for_page(self.in_cell.folder(), number, name, content, limit)
+    }
+
+    /// Begins a trace, and returns true if there was none.
+    pub fn begin_trace(&self, now: Timestamp) -> bool {
+        let mut trace = self.trace.lock();
+        let is_new = trace.is_none();
+        trace.get_or_insert_with(|| Trace::begin(now));
+        is_new
+    }
+
+    /// Returns true if a trace is being recorded.
+    pub fn is_traced(&self) -> bool {
+        self.trace.lock().is_some()
+    }
+
+    /// Adds a step to the trace, if one is being recorded.
+    pub fn add_step(&self, step: Step) {
+        if let Some(trace) = self.trace.lock().as_mut() {
+            trace.add(step);
+        }
+    }
+
+    /// Ends the trace and returns it.
+    pub fn end_trace(&self) -> Option<Trace> {
+        self.trace.lock().take()
+    }
+
+    /// Goes on with a trace that has ended.
+    pub fn resume_trace(&self, trace: Trace) {
+        self.trace.lock().get_or_insert(trace);
     }
 
     /// Waits for the turn of a call.

@@ -15,6 +15,7 @@ use crate::errors::of_browser;
 use crate::origin;
 use crate::saved::save;
 use crate::session::{started, time};
+use crate::traced::traced;
 
 /// Time of a download, in seconds, unless the caller names another.
 const DOWNLOADING: Duration = Duration::from_mins(2);
@@ -84,7 +85,9 @@ impl Tool for BrowserDownload {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         // A stop ends every wait for the page at once.
         let began = AtomicBool::new(true);
-        tool_support::unless_stopped(&context.stop, &began, download(context, args)).await
+        let title = format!("download {}", args.url);
+        let downloading = tool_support::unless_stopped(&context.stop, &began, download(context, args));
+        traced(context, title, downloading, |_| None).await
     }
 }
 

@@ -1,8 +1,6 @@
 //! `browser_events`: the console, the errors and the requests of a tab.
 
-use std::fmt::Write as _;
-
-use browser::{LogEntry, LogEvent, LogFilter};
+use browser::{LogEntry, LogFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -14,8 +12,6 @@ use crate::untrusted::marked;
 
 /// Entries in an answer, unless the caller names another number.
 const ENTRIES: usize = 50;
-/// Maximum number of characters of one entry.
-const LONGEST: usize = 400;
 
 /// The `browser_events` tool.
 pub struct BrowserEvents;
@@ -99,7 +95,7 @@ impl Tool for BrowserEvents {
             after: args.after.unwrap_or(0),
             limit: args.limit.unwrap_or(ENTRIES),
         });
-        let lines: Vec<String> = log.entries.iter().map(line).collect();
+        let lines: Vec<String> = log.entries.iter().map(LogEntry::line).collect();
         let text = if lines.is_empty() { "no entry".to_owned() } else { lines.join("\n") };
         Ok(Output {
             events: marked(&text, &context.call),
@@ -108,39 +104,6 @@ impl Tool for BrowserEvents {
             forgotten: log.forgotten,
         })
     }
-}
-
-/// Returns an entry as one line.
-fn line(entry: &LogEntry) -> String {
-    let text = match &entry.event {
-        LogEvent::Console { level, text } => format!("console {level}: {text}"),
-        LogEvent::PageError { text } => format!("error: {text}"),
-        LogEvent::Request(request) => {
-            let mut line = format!("{} {}", request.method, request.url);
-            // Writing to a string cannot fail.
-            let _ = match (&request.failure, request.status) {
-                (Some(failure), _) => write!(line, " failed: {failure}"),
-                (None, Some(status)) => write!(line, " {status}"),
-                (None, None) => write!(line, " no response yet"),
-            };
-            let _ = write!(line, " ({}, {} bytes", request.resource, request.bytes);
-            let _ = match request.duration_ms {
-                Some(duration) => write!(line, ", {duration:.0} ms)"),
-                None => write!(line, ")"),
-            };
-            line
-        }
-    };
-    let one_line = text.replace(['\n', '\r'], " | ");
-    let mut shown = format!("{} ", entry.number);
-    match one_line.char_indices().nth(LONGEST) {
-        Some((end, _)) => {
-            shown.push_str(one_line.get(..end).unwrap_or_default());
-            shown.push_str("...");
-        }
-        None => shown.push_str(&one_line),
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -161,13 +124,5 @@ mod tests {
             assert_eq!(error.code, tool::Code::Validation);
             assert!(error.message.contains(field), "{field}: {}", error.message);
         }
-    }
-
-    #[test]
-    fn an_entry_is_one_bounded_line() {
-        let event = LogEvent::Console { level: "log".to_owned(), text: format!("a\nb{}", "x".repeat(1_000)) };
-        let shown = line(&LogEntry { number: 7, time_ms: 0.0, event });
-        assert!(shown.starts_with("7 console log: a | bxxx") && shown.ends_with("x..."), "{shown}");
-        assert!(shown.chars().count() < LONGEST + 10);
     }
 }

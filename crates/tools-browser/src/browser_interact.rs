@@ -19,6 +19,7 @@ use crate::picture;
 use crate::planned::{self, PlannedEffects};
 use crate::secret;
 use crate::session::{self, open, reported, time};
+use crate::traced::traced;
 use crate::untrusted::marked;
 use crate::upload;
 
@@ -156,6 +157,12 @@ impl Args {
     /// Returns the name of the secret to type.
     fn secret(&self) -> Result<Option<&str>, ToolError> {
         self.value.as_deref().map_or(Ok(None), secret::named)
+    }
+
+    /// Returns the action in a line.
+    fn title(&self) -> String {
+        let words = [Some(self.action.as_str()), self.selector.as_deref(), self.value.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     fn scroll(&self) -> Result<ScrollTo, ToolError> {
@@ -329,7 +336,9 @@ impl Tool for BrowserInteract {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         // A stop ends every wait for the page at once.
         let began = AtomicBool::new(true);
-        tool_support::unless_stopped(&context.stop, &began, act_on_page(context, args)).await
+        let (title, tab) = (args.title(), args.tab_id);
+        let acting = tool_support::unless_stopped(&context.stop, &began, act_on_page(context, args));
+        traced(context, title, acting, |_| tab).await
     }
 }
 

@@ -13,6 +13,7 @@ use tool::{
 use crate::errors::{of_browser, of_page};
 use crate::origin;
 use crate::session::{reported, started, time};
+use crate::traced::traced;
 use crate::untrusted::marked;
 
 /// Time for a page to load, in seconds, unless the caller names another.
@@ -92,7 +93,9 @@ impl Tool for BrowserNavigate {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         // A stop ends every wait for the page at once.
         let began = AtomicBool::new(true);
-        tool_support::unless_stopped(&context.stop, &began, open_page(context, args)).await
+        let (title, tab) = (format!("open {}", args.url), args.tab_id);
+        let opening = tool_support::unless_stopped(&context.stop, &began, open_page(context, args));
+        traced(context, title, opening, |opened| opened.map(|opened| opened.tab_id).or(tab)).await
     }
 }
 

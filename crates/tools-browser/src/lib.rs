@@ -12,6 +12,7 @@ mod browser_read_page;
 mod browser_screenshot;
 mod browser_state;
 mod browser_tabs;
+mod browser_trace;
 mod errors;
 mod origin;
 mod picture;
@@ -19,6 +20,7 @@ mod planned;
 mod saved;
 mod secret;
 mod session;
+mod traced;
 mod untrusted;
 mod upload;
 
@@ -37,6 +39,7 @@ pub use browser_read_page::BrowserReadPage;
 pub use browser_screenshot::BrowserScreenshot;
 pub use browser_state::BrowserState;
 pub use browser_tabs::BrowserTabs;
+pub use browser_trace::BrowserTrace;
 
 /// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -52,5 +55,6 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(BrowserPdf),
         ErasedTool::tool(BrowserEvents),
         ErasedTool::tool(BrowserState),
+        ErasedTool::tool(BrowserTrace),
     ]
 }
