@@ -1,0 +1,253 @@
+//! A Chromium with the extension, and the hands of its user.
+#![expect(clippy::disallowed_methods, reason = "the tests start a real browser outside of any cell")]
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use browser::extension::{ORIGIN, PairingCode, extension_files, pair};
+use browser::{Browsers, Running, Settings};
+use cdp::{Connection, SessionId};
+use jiff::Timestamp;
+use sandbox::CellSource;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tool::{Owner, ResourcePool, SessionId as OwnerId};
+
+use crate::harness::profile;
+use crate::server::Server;
+
+/// Name that leads to the test server in the user's browser, where pages of this machine are not shared.
+pub(crate) const SHOP: &str = "shop.test";
+
+/// The user's browser.
+pub(crate) struct UserChromium {
+    connection: Connection,
+    child: Child,
+    _extension: tempfile::TempDir,
+}
+
+impl Drop for UserChromium {
+    fn drop(&mut self) {
+        self.connection.shut();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Answer of `Runtime.evaluate`.
+#[derive(Deserialize)]
+struct Evaluated {
+    result: Value,
+}
+
+impl UserChromium {
+    /// Starts a browser with the extension.
+    pub(crate) async fn start(name: &str) -> Self {
+        Self::start_in(&profile(name)).await
+    }
+
+    /// Starts a browser on a profile.
+    pub(crate) async fn start_in(profile: &std::path::Path) -> Self {
+        let extension = tempfile::tempdir().unwrap();
+        for (path, content) in extension_files() {
+            let path = extension.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        let folder = extension.path().display().to_string();
+        let arguments = Settings::new(profile.to_string_lossy()).arguments();
+        let script = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
+        let mut child = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args(arguments.iter().filter(|argument| *argument != "--disable-extensions"))
+            .arg(format!("--load-extension={folder}"))
+            .arg("--disable-features=DisableLoadExtensionCommandLineSwitch")
+            .arg(format!("--host-resolver-rules=MAP {SHOP} 127.0.0.1, MAP bank.test 127.0.0.1"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let writer = Sender::from_owned_fd(OwnedFd::from(child.stdin.take().unwrap())).unwrap();
+        let reader = Receiver::from_owned_fd(OwnedFd::from(child.stdout.take().unwrap())).unwrap();
+        let connection = Connection::over_pipe(reader, writer);
+        let version: Result<Value, _> = connection.call(None, "Browser.getVersion", json!({})).await;
+        assert!(version.is_ok(), "{version:?}: these tests need the package `chromium`");
+        Self { connection, child, _extension: extension }
+    }
+
+    /// Opens a page in a new tab.
+    pub(crate) async fn open(&self, url: &str) -> UserPage {
+        let target: Value =
+            self.connection.call(None, "Target.createTarget", json!({"url": url})).await.unwrap();
+        let target = target["targetId"].as_str().unwrap().to_owned();
+        let attached: Value = self
+            .connection
+            .call(None, "Target.attachToTarget", json!({"targetId": target, "flatten": true}))
+            .await
+            .unwrap();
+        let session = SessionId::from(attached["sessionId"].as_str().unwrap());
+        let page = UserPage { connection: self.connection.clone(), session };
+        let is_there = format!(
+            "new Promise(done => document.readyState === 'complete' ? done(location.href) : addEventListener('load', () => done(location.href)))"
+        );
+        // The first document of a new tab is empty.
+        loop {
+            if let Some(Value::String(href)) = page.try_evaluate(&is_there).await
+                && href != "about:blank"
+            {
+                return page;
+            }
+        }
+    }
+
+    /// Opens the options of the extension.
+    pub(crate) async fn options(&self) -> UserPage {
+        self.open(&format!("{ORIGIN}/options.html")).await
+    }
+}
+
+/// A page that the user looks at.
+pub(crate) struct UserPage {
+    connection: Connection,
+    session: SessionId,
+}
+
+impl UserPage {
+    async fn try_evaluate(&self, expression: &str) -> Option<Value> {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer: Result<Evaluated, _> =
+            self.connection.call(Some(&self.session), "Runtime.evaluate", params).await;
+        answer.ok().map(|answer| answer.result["value"].clone())
+    }
+
+    /// Evaluates an expression.
+    pub(crate) async fn evaluate(&self, expression: &str) -> Value {
+        self.try_evaluate(expression).await.unwrap()
+    }
+
+    /// Sends a request to the worker, as the pages of the extension do.
+    pub(crate) async fn ask(&self, request: &Value) -> Value {
+        self.evaluate(&format!("chrome.runtime.sendMessage({request})")).await
+    }
+
+    /// Types the code, and clicks.
+    pub(crate) async fn enter(&self, code: &str, port: u16) {
+        let script = format!(
+            "document.getElementById('code').value = '{code}';
+             document.getElementById('port').value = '{port}';
+             document.getElementById('pairing').requestSubmit()"
+        );
+        self.evaluate(&script).await;
+    }
+
+    /// Waits until an element shows a text that is not empty.
+    pub(crate) async fn shown(&self, selector: &str) -> String {
+        let script = format!(
+            "new Promise(done => {{
+                const look = () => {{
+                    const text = document.querySelector('{selector}').textContent;
+                    if (text) done(text); else requestAnimationFrame(look);
+                }};
+                look();
+            }})"
+        );
+        self.evaluate(&script).await.as_str().unwrap().to_owned()
+    }
+
+    /// Shares the tab with this URL.
+    pub(crate) async fn share(&self, url: &str) -> Value {
+        let id = self.evaluate(&format!("chrome.tabs.query({{}}).then(all => all.find(tab => tab.url === '{url}').id)")).await;
+        self.ask(&json!({"type": "share", "tab": id})).await
+    }
+}
+
+/// This program's side.
+pub(crate) struct Lender {
+    pub(crate) browsers: Arc<Browsers>,
+    pub(crate) port: u16,
+    pub(crate) state: tempfile::TempDir,
+    source: CellSource,
+}
+
+impl Lender {
+    pub(crate) fn new() -> Self {
+        Self::named("one")
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let browsers = Browsers::new(Err("none is needed".to_owned()), state.path().join("browsers"));
+        let source = CellSource::new(name.to_owned(), |_| Err("no cell is needed".into()));
+        Self { browsers, port: free_port(), state, source }
+    }
+
+    /// Pairs with a browser through its options.
+    pub(crate) async fn pair(&self, options: &UserPage) {
+        let code = Arc::new(PairingCode::new(Instant::now()).unwrap());
+        let entering = async {
+            options.enter(&code.shown(), self.port).await;
+        };
+        let (paired, ()) = tokio::join!(pair(self.port, code.clone(), self.state.path()), entering);
+        paired.unwrap();
+    }
+
+    pub(crate) fn owner(&self, name: &str) -> (Owner, Timestamp) {
+        (Owner::Session(OwnerId(name.to_owned())), Timestamp::UNIX_EPOCH)
+    }
+
+    /// Borrows the browser.
+    pub(crate) async fn borrow_browser(&self) -> Arc<Running> {
+        let place = (self.port, self.state.path());
+        self.browsers.lend(&self.source, self.owner("one"), place).await.unwrap()
+    }
+
+    pub(crate) fn source(&self) -> &CellSource {
+        &self.source
+    }
+
+    pub(crate) fn end(&self) {
+        self.browsers.join(&Owner::Runtime);
+    }
+}
+
+/// Returns a port that nobody uses.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Returns the URL of a page of the test server under another name.
+pub(crate) fn at_shop(url: &str) -> String {
+    url.replace("127.0.0.1", SHOP)
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let looking = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), looking).await.is_ok(), "{what}");
+}
+
+/// A browser that is paired, with its options open, and this program's side.
+pub(crate) async fn paired(name: &str) -> (UserChromium, UserPage, Lender) {
+    let (chromium, lender) = (UserChromium::start(name).await, Lender::new());
+    let options = chromium.options().await;
+    lender.pair(&options).await;
+    (chromium, options, lender)
+}
+
+/// Returns a server of pages.
+pub(crate) async fn server() -> Server {
+    Server::start().await
+}
+
+/// Returns a folder for a profile.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    profile(name)
+}
