@@ -3,6 +3,10 @@
 import { keepMemory, readMemory } from "./settings.js";
 import { unshareable } from "./shareable.js";
 const TITLE = "Handfast";
+/** Returns the URL of a tab. A tab that has just been opened has none yet. */
+export function urlOf(tab) {
+    return tab.url || tab.pendingUrl || "about:blank";
+}
 /** The shared tabs. */
 export class Tabs {
     watcher;
@@ -26,7 +30,7 @@ export class Tabs {
     /** Puts a tab into the group of its window. */
     async share(id) {
         const tab = await chrome.tabs.get(id);
-        const reason = unshareable(tab.pendingUrl ?? tab.url ?? "");
+        const reason = unshareable(urlOf(tab));
         if (reason !== undefined) {
             throw new Error(reason);
         }
@@ -65,7 +69,7 @@ export class Tabs {
         if (!this.isShared(tab)) {
             await this.detach(id);
         }
-        else if (unshareable(tab.url ?? "") !== undefined) {
+        else if (unshareable(urlOf(tab)) !== undefined) {
             await this.unshare(id);
         }
         else if (this.attachment(id) !== undefined) {
@@ -106,7 +110,7 @@ export class Tabs {
         return true;
     }
     describe(tab, attachment) {
-        const shown = { tab: tab.id, url: tab.url ?? "", title: tab.title ?? "", ...attachment };
+        const shown = { tab: tab.id, url: urlOf(tab), title: tab.title ?? "", ...attachment };
         if (tab.openerTabId !== undefined) {
             shown.opener = tab.openerTabId;
         }

@@ -6,7 +6,7 @@ import { connect, pair } from "./connection.js";
 import { readLists, refusal, LEVELS } from "./methods.js";
 import { change, forgetKey, readSettings } from "./settings.js";
 import { unshareable } from "./shareable.js";
-import { Tabs } from "./tabs.js";
+import { Tabs, urlOf } from "./tabs.js";
 const NOT_FOUND = -32_001;
 const PAUSED = -33_002;
 const NOT_ALLOWED = -33_003;
@@ -159,7 +159,7 @@ async function run(call) {
     switch (call.method) {
         case "tabs.get": {
             const tab = await chrome.tabs.get(id);
-            return { title: tab.title ?? "", url: tab.url ?? "" };
+            return { title: tab.title ?? "", url: urlOf(tab) };
         }
         case "tabs.activate":
             return chrome.tabs.update(id, { active: true }).then(() => ({}));
@@ -241,7 +241,7 @@ async function answer(request) {
         port: settings.port,
         problem,
         shared: tab !== undefined && tabs.isShared(tab),
-        unshareable: tab === undefined ? undefined : unshareable(tab.url ?? ""),
+        unshareable: tab === undefined ? undefined : unshareable(urlOf(tab)),
     };
 }
 chrome.runtime.onMessage.addListener((request, sender, reply) => {

@@ -14,6 +14,11 @@ export interface SharedTab extends Attachment {
   opener?: number;
 }
 
+/** Returns the URL of a tab. A tab that has just been opened has none yet. */
+export function urlOf(tab: chrome.tabs.Tab): string {
+  return tab.url || tab.pendingUrl || "about:blank";
+}
+
 /** Listener to changes of the tabs. */
 export interface Watcher {
   /** True while tabs are to be attached. */
@@ -48,7 +53,7 @@ export class Tabs {
   /** Puts a tab into the group of its window. */
   async share(id: number): Promise<void> {
     const tab = await chrome.tabs.get(id);
-    const reason = unshareable(tab.pendingUrl ?? tab.url ?? "");
+    const reason = unshareable(urlOf(tab));
     if (reason !== undefined) {
       throw new Error(reason);
     }
@@ -87,7 +92,7 @@ export class Tabs {
     }
     if (!this.isShared(tab)) {
       await this.detach(id);
-    } else if (unshareable(tab.url ?? "") !== undefined) {
+    } else if (unshareable(urlOf(tab)) !== undefined) {
       await this.unshare(id);
     } else if (this.attachment(id) !== undefined) {
       this.watcher.shown(this.describe(tab, this.attachment(id) as Attachment));
@@ -133,7 +138,7 @@ export class Tabs {
   }
 
   private describe(tab: chrome.tabs.Tab, attachment: Attachment): SharedTab {
-    const shown: SharedTab = { tab: tab.id as number, url: tab.url ?? "", title: tab.title ?? "", ...attachment };
+    const shown: SharedTab = { tab: tab.id as number, url: urlOf(tab), title: tab.title ?? "", ...attachment };
     if (tab.openerTabId !== undefined) {
       shown.opener = tab.openerTabId;
     }

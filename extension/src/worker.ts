@@ -7,7 +7,7 @@ import { connect, pair } from "./connection.js";
 import { readLists, refusal, type Level, LEVELS } from "./methods.js";
 import { change, forgetKey, readSettings, type Settings } from "./settings.js";
 import { unshareable } from "./shareable.js";
-import { Tabs, type SharedTab } from "./tabs.js";
+import { Tabs, urlOf, type SharedTab } from "./tabs.js";
 
 const NOT_FOUND = -32_001;
 const PAUSED = -33_002;
@@ -179,7 +179,7 @@ async function run(call: Call): Promise<unknown> {
   switch (call.method) {
     case "tabs.get": {
       const tab = await chrome.tabs.get(id);
-      return { title: tab.title ?? "", url: tab.url ?? "" };
+      return { title: tab.title ?? "", url: urlOf(tab) };
     }
     case "tabs.activate":
       return chrome.tabs.update(id, { active: true }).then(() => ({}));
@@ -274,7 +274,7 @@ async function answer(request: Request): Promise<unknown> {
     port: settings.port,
     problem,
     shared: tab !== undefined && tabs.isShared(tab),
-    unshareable: tab === undefined ? undefined : unshareable(tab.url ?? ""),
+    unshareable: tab === undefined ? undefined : unshareable(urlOf(tab)),
   };
 }
 

@@ -8,8 +8,8 @@ use crate::cell::BrowserInCell;
 use crate::error::BrowserError;
 use crate::extension::UserBrowser;
 
-/// Time that a call waits for an extension whose connection broke.
-const BACK: Duration = Duration::from_secs(5);
+/// Time that a call waits for an extension whose connection broke: it tries again every 5 seconds.
+const BACK: Duration = Duration::from_secs(8);
 
 /// A browser, with what ends its use when it is dropped.
 pub(crate) enum BrowserPlace {

@@ -94,7 +94,6 @@ impl Browsers {
         source: &CellSource,
         (owner, since): (Owner, Timestamp),
     ) -> Result<(Arc<Running>, bool), BrowserError> {
-        let program = self.program.as_ref().map_err(|why| BrowserError::Missing { why: why.clone() })?;
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(BrowserError::Start { reason: "the runtime ends".to_owned() });
         }
@@ -105,6 +104,7 @@ impl Browsers {
             running.place.touch();
             return Ok((running.clone(), false));
         }
+        let program = self.program.as_ref().map_err(|why| BrowserError::Missing { why: why.clone() })?;
         let had_ended = running.take().is_some();
         *owned.now.lock() = None;
         let others = self.owned.lock().values().filter(|other| other.runs()).count();
@@ -152,6 +152,10 @@ impl Browsers {
         user.check()?;
         let session = user.browser.new_session().await?;
         user.announce().await?;
+        for tab in session.tabs().await {
+            // A tab that is closed meanwhile is left out.
+            let _ = session.tab(tab.tab)?.prepare().await;
+        }
         let lent = Arc::new(Running::new(BrowserPlace::User(user), session));
         *owned.now.lock() = Some(lent.clone());
         *running = Some(lent.clone());

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use browser::extension::{ORIGIN, PairingCode, extension_files, pair};
-use browser::{Browsers, Running, Settings};
+use browser::{BrowserError, Browsers, Running, Settings};
 use cdp::{Connection, SessionId};
 use jiff::Timestamp;
 use sandbox::CellSource;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tool::{Owner, ResourcePool, SessionId as OwnerId};
 
 use crate::harness::profile;
@@ -165,6 +167,50 @@ impl UserPage {
     }
 }
 
+/// A cable between the extension and this program, which can be pulled.
+pub(crate) struct Cable {
+    pub(crate) port: u16,
+    is_in: watch::Sender<bool>,
+    connections: watch::Receiver<usize>,
+}
+
+impl Cable {
+    pub(crate) async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let (is_in, (counter, connections)) = (watch::Sender::new(true), watch::channel(0));
+        let plug = is_in.subscribe();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut plug = plug.clone();
+                let Ok(mut far) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+                counter.send_modify(|count| *count += 1);
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = plug.wait_for(|is_in| !is_in) => {}
+                    }
+                });
+            }
+        });
+        Self { port: own, is_in, connections }
+    }
+
+    /// Breaks all connections, and those that come until it is plugged in.
+    pub(crate) fn pull(&self) {
+        self.is_in.send_replace(false);
+    }
+
+    pub(crate) fn plug_in(&self) {
+        self.is_in.send_replace(true);
+    }
+
+    /// Returns how often the extension has connected.
+    pub(crate) fn connections(&self) -> usize {
+        *self.connections.borrow()
+    }
+}
+
 /// This program's side.
 pub(crate) struct Lender {
     pub(crate) browsers: Arc<Browsers>,
@@ -185,11 +231,11 @@ impl Lender {
         Self { browsers, port: free_port(), state, source }
     }
 
-    /// Pairs with a browser through its options.
-    pub(crate) async fn pair(&self, options: &UserPage) {
+    /// Pairs with a browser through its options, which connects to `port`.
+    pub(crate) async fn pair(&self, options: &UserPage, port: u16) {
         let code = Arc::new(PairingCode::new(Instant::now()).unwrap());
         let entering = async {
-            options.enter(&code.shown(), self.port).await;
+            options.enter(&code.shown(), port).await;
         };
         let (paired, ()) = tokio::join!(pair(self.port, code.clone(), self.state.path()), entering);
         paired.unwrap();
@@ -201,12 +247,18 @@ impl Lender {
 
     /// Borrows the browser.
     pub(crate) async fn borrow_browser(&self) -> Arc<Running> {
-        let place = (self.port, self.state.path());
-        self.browsers.lend(&self.source, self.owner("one"), place).await.unwrap()
+        self.try_borrow("one").await.unwrap()
     }
 
-    pub(crate) fn source(&self) -> &CellSource {
-        &self.source
+    /// Borrows the browser for a session.
+    pub(crate) async fn try_borrow(&self, session: &str) -> Result<Arc<Running>, BrowserError> {
+        let source = CellSource::new(session.to_owned(), |_| Err("no cell is needed".into()));
+        self.browsers.lend(&source, self.owner(session), (self.port, self.state.path())).await
+    }
+
+    /// Returns the browser once it can be used, as a call does.
+    pub(crate) async fn ready(&self) -> Result<Arc<Running>, BrowserError> {
+        self.browsers.start(&self.source, self.owner("one")).await.map(|(running, _)| running)
     }
 
     pub(crate) fn end(&self) {
@@ -238,7 +290,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
 pub(crate) async fn paired(name: &str) -> (UserChromium, UserPage, Lender) {
     let (chromium, lender) = (UserChromium::start(name).await, Lender::new());
     let options = chromium.options().await;
-    lender.pair(&options).await;
+    lender.pair(&options, lender.port).await;
     (chromium, options, lender)
 }
 

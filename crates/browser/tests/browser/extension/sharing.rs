@@ -2,35 +2,167 @@
 
 use std::time::{Duration, Instant};
 
-use browser::{ActionOutcome, ClickOptions, Clip, Format, Masks, Selector, SnapshotOptions};
+use browser::{BrowserError, ClickOptions, Clip, Format, Page, Selector, SnapshotOptions};
 use serde_json::json;
 
-use super::driven::{at_shop, paired, server};
+use super::driven::{Cable, Lender, UserChromium, at_shop, paired, server, until};
 use crate::harness::{LIMIT, run_alone};
 
+const COUNTER: &str = "<!doctype html><title>Shop</title><h1>Shop</h1>
+    <button onclick=\"this.nextSibling.textContent += 'x'\">Count</button><p>count </p>";
+
+async fn look(page: &Page) -> String {
+    page.snapshot(&SnapshotOptions::default()).await.unwrap().text
+}
+
+/// Returns the reference of an element in a snapshot.
+fn reference(snapshot: &str, name: &str) -> Selector {
+    let line = snapshot.lines().find(|line| line.contains(name)).unwrap();
+    let word = line.split(['[', ']', ' ']).find(|word| {
+        word.strip_prefix('e').is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    Selector::parse(word.unwrap()).unwrap()
+}
+
+async fn click(page: &Page, element: &Selector) -> Duration {
+    let began = Instant::now();
+    page.tab().begin_action().await.unwrap();
+    page.click(element, ClickOptions::default(), LIMIT).await.unwrap();
+    began.elapsed()
+}
+
 #[test]
-fn a_shared_browser_is_used_and_goes_on_after_its_connection_broke() {
+fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
     run_alone(async {
         let server = server().await;
-        let first = at_shop(&server.page("<title>Shop</title><h1>Shared</h1><button onclick=\"document.body.append('clicked')\">Buy</button>"));
+        let (shop, next) = (at_shop(&server.page(COUNTER)), at_shop(&server.page("<title>Next</title><h1>Next</h1>")));
         let private = at_shop(&server.page("<title>Private</title>private"));
-        let (chromium, options, lender) = paired("whole").await;
+        let (chromium, lender) = (UserChromium::start("whole").await, Lender::new());
+        let cable = Cable::to(lender.port).await;
+        let options = chromium.options().await;
+        lender.pair(&options, cable.port).await;
         let _private = chromium.open(&private).await;
-        let _shared = chromium.open(&first).await;
-        let shared = options.share(&first).await;
-        assert_eq!(shared["status"]["shared"], true, "{shared}");
+        let user_tab = chromium.open(&shop).await;
+        assert_eq!(options.share(&shop).await["status"]["shared"], true);
         let began = Instant::now();
         let running = lender.borrow_browser().await;
-        println!("connect: {:?}", began.elapsed());
-        assert!(running.version().contains("Chrome/"), "{}", running.version());
+        println!("connected after {:?}", began.elapsed());
+        assert!(running.is_users() && running.version().contains("Chrome/"), "{}", running.version());
+        // Only the shared tab is seen.
         let tabs = running.session().tabs().await;
         assert_eq!(tabs.len(), 1, "{tabs:?}");
-        assert_eq!((tabs[0].url.as_str(), tabs[0].title.as_str()), (first.as_str(), "Shop"));
+        assert_eq!((tabs[0].url.as_str(), tabs[0].title.as_str()), (shop.as_str(), "Shop"));
         let page = running.page(tabs[0].tab).unwrap();
-        let snapshot = page.snapshot(&SnapshotOptions::default()).await.unwrap();
-        assert!(snapshot.text.contains("button \"Buy\""), "{}", snapshot.text);
-        println!("{}", snapshot.text);
-        let _ = (LIMIT, Duration::ZERO, json!({}));
+        let snapshot = look(&page).await;
+        let count = reference(&snapshot, "Count");
+        println!("clicked in {:?}", click(&page, &count).await);
+        println!("clicked again in {:?}", click(&page, &count).await);
+        let picture = page.tab().screenshot(Clip::Viewport, Format::Png, 4_000_000).await.unwrap();
+        assert!(picture.bytes.starts_with(b"\x89PNG"));
+        // A tab that the agent opens is in the group.
+        let opened = running.session().navigate(None, &next, None, LIMIT).await.unwrap();
+        assert!(opened.loaded && opened.title == "Next", "{opened:?}");
+        let groups = options
+            .evaluate("chrome.tabs.query({}).then(async all => { const own = all.filter(tab => tab.groupId >= 0); \
+                       const group = await chrome.tabGroups.get(own[0].groupId); \
+                       return [group.title, own.map(tab => tab.title).sort().join()]; })")
+            .await;
+        assert_eq!(groups, json!(["Handfast", "Next,Shop"]));
+        // The connection breaks, and the same reference in the same tab goes on.
+        let connections = cable.connections();
+        cable.pull();
+        until("a call says that nobody is there", || async {
+            matches!(page.tab().title().await, Err(BrowserError::NoExtension { .. }))
+        })
+        .await;
+        cable.plug_in();
+        until("the extension comes back", || async { cable.connections() > connections }).await;
+        lender.ready().await.unwrap();
+        click(&page, &count).await;
+        assert!(look(&page).await.contains("count xxx"), "{}", look(&page).await);
+        // What happened while it was broken is seen afterwards.
+        cable.pull();
+        until("a call says that nobody is there", || async { page.tab().title().await.is_err() }).await;
+        user_tab.evaluate(&format!("location.href = '{next}'")).await;
+        until("the user's tab is there", || async { user_tab.evaluate("document.title").await == "Next" }).await;
+        cable.plug_in();
+        until("the extension comes back", || async { lender.ready().await.is_ok() }).await;
+        until("the tab shows the new page", || async { page.tab().url() == next }).await;
+        assert!(look(&page).await.contains("Next"));
+        lender.end();
+    });
+}
+
+#[test]
+fn a_session_that_ends_leaves_the_tabs_and_takes_the_debugger_away() {
+    run_alone(async {
+        let server = server().await;
+        let shop = at_shop(&server.page(COUNTER));
+        let (chromium, options, lender) = paired("leaving").await;
+        let _tab = chromium.open(&shop).await;
+        options.share(&shop).await;
+        let running = lender.borrow_browser().await;
+        let attached = "chrome.debugger.getTargets().then(all => all.filter(one => one.tabId && one.attached && one.url.includes('shop.test')).length)";
+        assert_eq!(running.session().tabs().await.len(), 1);
+        drop(running);
+        lender.end();
+        let shared = "chrome.tabs.query({}).then(all => all.filter(tab => tab.groupId >= 0).length)";
+        until("the debugger is detached", || async {
+            options.ask(&json!({"type": "status"})).await["status"]["connected"] == false
+        })
+        .await;
+        assert_eq!(options.evaluate(shared).await, 1, "the tab stays in its group");
+        let _ = attached;
+        // The next session sees it again.
+        let running = lender.borrow_browser().await;
+        assert_eq!(running.session().tabs().await[0].url, shop);
+        drop(running);
+        lender.end();
+    });
+}
+
+#[test]
+fn a_page_that_opens_a_tab_opens_it_in_the_group_and_a_tab_that_leaves_it_is_gone() {
+    run_alone(async {
+        let server = server().await;
+        let next = at_shop(&server.page("<title>Next</title>next"));
+        let shop = at_shop(&server.page(&format!(
+            "<!doctype html><button onclick=\"window.open('{next}')\">Open</button>"
+        )));
+        let (chromium, options, lender) = paired("opened").await;
+        let _tab = chromium.open(&shop).await;
+        options.share(&shop).await;
+        let running = lender.borrow_browser().await;
+        let page = running.page(1).unwrap();
+        click(&page, &Selector::parse("button").unwrap()).await;
+        until("the new tab is shared", || async { running.session().tabs().await.len() == 2 }).await;
+        until("its page is known", || async { running.session().tab(2).unwrap().url() == next }).await;
+        // The user drags a tab out of the group.
+        options
+            .evaluate("chrome.tabs.query({}).then(all => chrome.tabs.ungroup(all.find(tab => tab.title === 'Next').id))")
+            .await;
+        until("the tab is gone", || async { running.session().tabs().await.len() == 1 }).await;
+        lender.end();
+    });
+}
+
+#[test]
+fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
+    run_alone(async {
+        let server = server().await;
+        let inner = at_shop(&server.page("<button onclick=\"this.textContent = 'pressed'\">Inner</button>"));
+        let inner = inner.replace("shop.test", "bank.test");
+        let shop = at_shop(&server.page(&format!("<!doctype html><h1>Outer</h1><iframe src='{inner}'></iframe>")));
+        let (chromium, options, lender) = paired("frames").await;
+        let _tab = chromium.open(&shop).await;
+        options.share(&shop).await;
+        let running = lender.borrow_browser().await;
+        let page = running.page(1).unwrap();
+        until("the frame is read", || async { look(&page).await.contains("Inner") }).await;
+        let line = look(&page).await;
+        let word = line.split(['[', ']', ' ', '\n']).find(|word| word.starts_with("f2e") || word.starts_with("f1e"));
+        click(&page, &Selector::parse(word.unwrap()).unwrap()).await;
+        until("it is pressed", || async { look(&page).await.contains("pressed") }).await;
         lender.end();
     });
 }
