@@ -19,6 +19,7 @@ mod routes;
 mod shareable;
 mod user_browser;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use files::extension_files;
@@ -32,6 +33,10 @@ pub const PORT: u16 = 7600;
 
 /// Origin of the extension. Its id follows from `key` in `extension/manifest.json`.
 pub const ORIGIN: &str = "chrome-extension://jggmcdgcllniboifkkdcobdjdhghjcge";
+
+/// State folder, which has the pairing.
+#[derive(Debug, Clone)]
+pub struct PairingFolder(pub PathBuf);
 
 /// Path that the extension connects to.
 const PATH: &str = "/extension";

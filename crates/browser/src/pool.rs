@@ -231,7 +231,9 @@ impl Running {
     /// # Errors
     /// [`BrowserError::NotInUserBrowser`] there, because it keeps downloads in the user's own folder.
     pub fn downloads(&self) -> Result<PathBuf, BrowserError> {
-        self.place.downloads().ok_or(BrowserError::NotInUserBrowser { what: "downloading into the workspace" })
+        self.place
+            .downloads()
+            .ok_or(BrowserError::NotInUserBrowser { what: "downloading into the workspace" })
     }
 
     /// Copies a file to where the browser sees it, for a page that is given the file, and returns the path

@@ -15,6 +15,35 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
         BrowserError::Missing { .. } => {
             (Code::Unavailable, Some("the user installs one, on Debian or Ubuntu: sudo apt install chromium"))
         }
+        BrowserError::NotPaired => (
+            Code::Unavailable,
+            Some(
+                "two steps for the user: 1. `handfast browser extension --out DIR`, and load DIR at chrome://extensions (developer mode); 2. `handfast browser pair`, and type the code into the options of the extension. Without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::NoExtension { .. } => (
+            Code::Unavailable,
+            Some(
+                "two steps for the user: 1. open the browser in which the extension Handfast is paired and enabled; 2. share a tab in its popup, and repeat the call. Without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::Paused => {
+            (Code::Unavailable, Some("only the user can let it go on, in the popup of the extension"))
+        }
+        BrowserError::NotShared { .. } => (Code::Permission, None),
+        BrowserError::PortInUse { .. } => (
+            Code::Unavailable,
+            Some(
+                "another agent may use the user's browser; without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::Lent => {
+            (Code::Quota, Some("without `port`, browser_connect starts a browser of its own"))
+        }
+        BrowserError::NotInUserBrowser { .. } => (
+            Code::Unavailable,
+            Some("browser_connect without `port` gives the browser back and starts one of its own"),
+        ),
         BrowserError::Address { .. } => (Code::Validation, None),
         BrowserError::NoTab { .. } | BrowserError::TabClosed { .. } => {
             (Code::NotFound, Some("browser_tabs lists the tabs; browser_navigate without `tab_id` opens one"))

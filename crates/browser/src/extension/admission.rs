@@ -67,8 +67,7 @@ pub(super) async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(socket)
         }
         (Greeting::Pair { .. }, Expected::Paired { .. }) => {
-            let message =
-                "another browser is paired: run `handfast browser unpair` first, and then `handfast browser pair`";
+            let message = "another browser is paired: run `handfast browser unpair` first, and then `handfast browser pair`";
             refuse(&mut socket, Refusal::Paired, message).await
         }
         (Greeting::Prove { .. }, Expected::New { .. }) => {

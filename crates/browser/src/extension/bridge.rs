@@ -200,7 +200,8 @@ impl Bridge {
     /// Announces what has become of the frames in other processes while nobody listened.
     fn frames_changed(&self, state: &mut State, old: &SharedTab, new: &SharedTab) {
         let tab = new.tab;
-        let has = |shown: &SharedTab, session: &str| shown.frames.iter().any(|frame| frame.session == session);
+        let has =
+            |shown: &SharedTab, session: &str| shown.frames.iter().any(|frame| frame.session == session);
         let known: Vec<String> = state
             .routes
             .iter()

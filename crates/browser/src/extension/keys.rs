@@ -207,7 +207,11 @@ mod tests {
             |shared| sign(shared, &format!("key\n{text}")),
         );
         assert_eq!(shared.unwrap(), encode(&here.key.0));
-        let there = Agreement { key: here.key.clone(), confirmation: confirmation("ABCD2345", &text), transcript: text.clone() };
+        let there = Agreement {
+            key: here.key.clone(),
+            confirmation: confirmation("ABCD2345", &text),
+            transcript: text.clone(),
+        };
         assert!(here.is_proof(Role::Extension, &there.proof(Role::Extension)));
         assert!(!here.is_proof(Role::Extension, &here.proof(Role::Server)), "a reflected proof");
         let guess = Agreement { confirmation: confirmation("ABCD2346", &text), ..there };

@@ -52,7 +52,8 @@ static LISTS: LazyLock<Lists> = LazyLock::new(|| {
         (file.interaction, MethodLevel::Interaction),
         (file.destructive, MethodLevel::Destructive),
     ];
-    let methods = levels.into_iter().flat_map(|(names, level)| names.into_iter().map(move |name| (name, level)));
+    let methods =
+        levels.into_iter().flat_map(|(names, level)| names.into_iter().map(move |name| (name, level)));
     Lists { methods: methods.collect(), events: file.events }
 });
 

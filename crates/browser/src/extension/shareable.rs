@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn web_pages_are_shared_and_pages_of_this_machine_are_not() {
-        for url in ["https://a.test/", "http://192.0.2.1:8080/x", "about:blank", "http://localhost.example/"] {
+        for url in ["https://a.test/", "http://192.0.2.1:8080/x", "about:blank", "http://localhost.example/"]
+        {
             assert_eq!(refusal(url), None, "{url}");
         }
         for url in [

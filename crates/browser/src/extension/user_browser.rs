@@ -20,8 +20,8 @@ use crate::extension::admission::Expected;
 use crate::extension::bridge::Bridge;
 use crate::extension::listener::{Admitted, Listener};
 use crate::extension::messages::ToExtension;
-use crate::extension::{keys, pairing};
 use crate::extension::{PING, SILENCE};
+use crate::extension::{keys, pairing};
 
 /// Time that a caller waits for the extension: it looks for this program at least every 30 seconds.
 const ARRIVAL: Duration = Duration::from_secs(40);
@@ -65,15 +65,19 @@ impl UserBrowser {
     /// # Errors
     /// [`BrowserError::NotPaired`], [`BrowserError::PortInUse`], or [`BrowserError::NoExtension`] if it
     /// does not come in time.
-    pub(crate) async fn connect(port: u16, state: &Path, wait: Option<Duration>) -> Result<Self, BrowserError> {
+    pub(crate) async fn connect(
+        port: u16,
+        state: &Path,
+        wait: Option<Duration>,
+    ) -> Result<Self, BrowserError> {
         let failed = |error: pairing::PairingProblem| BrowserError::Start { reason: error.to_string() };
         let key = pairing::key(state).map_err(failed)?.ok_or(BrowserError::NotPaired)?;
         let (sender, admitted) = mpsc::channel(1);
         let no_random = || failed(pairing::PairingProblem::Random);
         let expected = Expected::Paired { key, instance: keys::nonce().ok_or_else(no_random)? };
         let listening = Listener::start(port, expected, sender).await;
-        let listener = listening
-            .map_err(|error| BrowserError::PortInUse { port, reason: error.to_string() })?;
+        let listener =
+            listening.map_err(|error| BrowserError::PortInUse { port, reason: error.to_string() })?;
         let (bridge, reader, writer) = Bridge::new();
         let serving = tokio::spawn(serve(admitted, Arc::clone(&bridge)));
         let port = listener.port();

@@ -162,7 +162,11 @@ impl UserPage {
 
     /// Shares the tab with this URL.
     pub(crate) async fn share(&self, url: &str) -> Value {
-        let id = self.evaluate(&format!("chrome.tabs.query({{}}).then(all => all.find(tab => tab.url === '{url}').id)")).await;
+        let id = self
+            .evaluate(&format!(
+                "chrome.tabs.query({{}}).then(all => all.find(tab => tab.url === '{url}').id)"
+            ))
+            .await;
         self.ask(&json!({"type": "share", "tab": id})).await
     }
 }

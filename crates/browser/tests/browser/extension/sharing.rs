@@ -18,9 +18,9 @@ async fn look(page: &Page) -> String {
 /// Returns the reference of an element in a snapshot.
 fn reference(snapshot: &str, name: &str) -> Selector {
     let line = snapshot.lines().find(|line| line.contains(name)).unwrap();
-    let word = line.split(['[', ']', ' ']).find(|word| {
-        word.strip_prefix('e').is_some_and(|number| number.parse::<u32>().is_ok())
-    });
+    let word = line
+        .split(['[', ']', ' '])
+        .find(|word| word.strip_prefix('e').is_some_and(|number| number.parse::<u32>().is_ok()));
     Selector::parse(word.unwrap()).unwrap()
 }
 
@@ -35,7 +35,8 @@ async fn click(page: &Page, element: &Selector) -> Duration {
 fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
     run_alone(async {
         let server = server().await;
-        let (shop, next) = (at_shop(&server.page(COUNTER)), at_shop(&server.page("<title>Next</title><h1>Next</h1>")));
+        let (shop, next) =
+            (at_shop(&server.page(COUNTER)), at_shop(&server.page("<title>Next</title><h1>Next</h1>")));
         let private = at_shop(&server.page("<title>Private</title>private"));
         let (chromium, lender) = (UserChromium::start("whole").await, Lender::new());
         let cable = Cable::to(lender.port).await;
@@ -63,9 +64,11 @@ fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
         let opened = running.session().navigate(None, &next, None, LIMIT).await.unwrap();
         assert!(opened.loaded && opened.title == "Next", "{opened:?}");
         let groups = options
-            .evaluate("chrome.tabs.query({}).then(async all => { const own = all.filter(tab => tab.groupId >= 0); \
+            .evaluate(
+                "chrome.tabs.query({}).then(async all => { const own = all.filter(tab => tab.groupId >= 0); \
                        const group = await chrome.tabGroups.get(own[0].groupId); \
-                       return [group.title, own.map(tab => tab.title).sort().join()]; })")
+                       return [group.title, own.map(tab => tab.title).sort().join()]; })",
+            )
             .await;
         assert_eq!(groups, json!(["Handfast", "Next,Shop"]));
         // The connection breaks, and the same reference in the same tab goes on.
@@ -84,7 +87,8 @@ fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
         cable.pull();
         until("a call says that nobody is there", || async { page.tab().title().await.is_err() }).await;
         user_tab.evaluate(&format!("location.href = '{next}'")).await;
-        until("the user's tab is there", || async { user_tab.evaluate("document.title").await == "Next" }).await;
+        until("the user's tab is there", || async { user_tab.evaluate("document.title").await == "Next" })
+            .await;
         cable.plug_in();
         until("the extension comes back", || async { lender.ready().await.is_ok() }).await;
         until("the tab shows the new page", || async { page.tab().url() == next }).await;
@@ -126,9 +130,9 @@ fn a_page_that_opens_a_tab_opens_it_in_the_group_and_a_tab_that_leaves_it_is_gon
     run_alone(async {
         let server = server().await;
         let next = at_shop(&server.page("<title>Next</title>next"));
-        let shop = at_shop(&server.page(&format!(
-            "<!doctype html><button onclick=\"window.open('{next}')\">Open</button>"
-        )));
+        let shop = at_shop(
+            &server.page(&format!("<!doctype html><button onclick=\"window.open('{next}')\">Open</button>")),
+        );
         let (chromium, options, lender) = paired("opened").await;
         let _tab = chromium.open(&shop).await;
         options.share(&shop).await;
@@ -152,7 +156,8 @@ fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
         let server = server().await;
         let inner = at_shop(&server.page("<button onclick=\"this.textContent = 'pressed'\">Inner</button>"));
         let inner = inner.replace("shop.test", "bank.test");
-        let shop = at_shop(&server.page(&format!("<!doctype html><h1>Outer</h1><iframe src='{inner}'></iframe>")));
+        let shop =
+            at_shop(&server.page(&format!("<!doctype html><h1>Outer</h1><iframe src='{inner}'></iframe>")));
         let (chromium, options, lender) = paired("frames").await;
         let _tab = chromium.open(&shop).await;
         options.share(&shop).await;
@@ -160,7 +165,8 @@ fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
         let page = running.page(1).unwrap();
         until("the frame is read", || async { look(&page).await.contains("Inner") }).await;
         let line = look(&page).await;
-        let word = line.split(['[', ']', ' ', '\n']).find(|word| word.starts_with("f2e") || word.starts_with("f1e"));
+        let word =
+            line.split(['[', ']', ' ', '\n']).find(|word| word.starts_with("f2e") || word.starts_with("f1e"));
         click(&page, &Selector::parse(word.unwrap()).unwrap()).await;
         until("it is pressed", || async { look(&page).await.contains("pressed") }).await;
         lender.end();
