@@ -158,3 +158,6 @@ async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -170,6 +170,20 @@ impl Agreement {
 }
 
 #[cfg(test)]
+impl Exchange {
+    /// Agrees as the extension does, which has its own public key as the second.
+    pub(super) fn agree_as_extension(self, nonces: &Nonces<'_>, other: &str, code: &str) -> Agreement {
+        let transcript = transcript(nonces, other, &self.public);
+        let theirs = UnparsedPublicKey::new(&ECDH_P256, decode(other).unwrap());
+        let key = agree_ephemeral(self.private, &theirs, |shared| {
+            hmac::sign(&hmac::Key::new(HMAC_SHA256, shared), format!("key\n{transcript}").as_bytes())
+        });
+        let key = PairingKey(key.unwrap().as_ref().try_into().unwrap());
+        Agreement { key, confirmation: confirmation(code, &transcript), transcript }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -197,24 +211,14 @@ mod tests {
         let nonces = Nonces { server: &server, extension: &extension, origin: "chrome-extension://a" };
         let exchanges = || (Exchange::begin().unwrap(), Exchange::begin().unwrap());
         let (one, other) = exchanges();
-        // The other side is that of the extension, which names the public keys in the same order.
         let (one_public, other_public) = (one.public.clone(), other.public.clone());
         let here = one.agree(&nonces, &other_public, "ABCD2345").unwrap();
-        let text = transcript(&nonces, &one_public, &other_public);
-        let shared = agree_ephemeral(
-            other.private,
-            &UnparsedPublicKey::new(&ECDH_P256, decode(&one_public).unwrap()),
-            |shared| sign(shared, &format!("key\n{text}")),
-        );
-        assert_eq!(shared.unwrap(), encode(&here.key.0));
-        let there = Agreement {
-            key: here.key.clone(),
-            confirmation: confirmation("ABCD2345", &text),
-            transcript: text.clone(),
-        };
+        let there = other.agree_as_extension(&nonces, &one_public, "ABCD2345");
+        assert!(here.key == there.key);
         assert!(here.is_proof(Role::Extension, &there.proof(Role::Extension)));
+        assert!(there.is_proof(Role::Server, &here.proof(Role::Server)));
         assert!(!here.is_proof(Role::Extension, &here.proof(Role::Server)), "a reflected proof");
-        let guess = Agreement { confirmation: confirmation("ABCD2346", &text), ..there };
+        let guess = Agreement { confirmation: confirmation("ABCD2346", &there.transcript), ..there };
         assert!(!here.is_proof(Role::Extension, &guess.proof(Role::Extension)));
         assert!(exchanges().0.agree(&nonces, "AAAA", "ABCD2345").is_none());
     }

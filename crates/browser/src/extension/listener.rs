@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -24,6 +24,10 @@ use crate::extension::{ORIGIN, PATH};
 
 /// Number of connections that may be unadmitted at a time. Others are dropped at once.
 const UNADMITTED: usize = 16;
+
+/// Number of attempts to bind an address in use, and the time between them.
+const ATTEMPTS: u32 = 20;
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// An admitted connection, with a number of its own.
 pub(super) type Admitted = (u64, WebSocketStream<TcpStream>);
@@ -51,9 +55,9 @@ impl Listener {
         expected: Expected,
         admitted: mpsc::Sender<Admitted>,
     ) -> io::Result<Self> {
-        let four = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
+        let four = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         let port = four.local_addr()?.port();
-        let six = match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await {
+        let six = match bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await {
             Ok(six) => Some(six),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
             // A machine without IPv6.
@@ -76,6 +80,21 @@ impl Listener {
     }
 }
 
+/// Binds an address. A listener that was just dropped closes its socket a moment later, so an address in
+/// use is tried again for a while.
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let mut attempts = 1;
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts < ATTEMPTS => {
+                attempts += 1;
+                tokio::time::sleep(AGAIN).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
 struct Door {
     expected: Expected,
     admitted: mpsc::Sender<Admitted>,
@@ -87,7 +106,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptor is free: others may free one.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(AGAIN).await;
             continue;
         };
         let Ok(place) = Arc::clone(&door.places).try_acquire_owned() else { continue };

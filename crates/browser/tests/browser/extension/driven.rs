@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "the tests start a real browser outside of any cell")]
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -301,9 +300,4 @@ pub(crate) async fn paired(name: &str) -> (UserChromium, UserPage, Lender) {
 /// Returns a server of pages.
 pub(crate) async fn server() -> Server {
     Server::start().await
-}
-
-/// Returns a folder for a profile.
-pub(crate) fn folder(name: &str) -> PathBuf {
-    profile(name)
 }
