@@ -80,6 +80,12 @@ impl UserChromium {
         Self { connection, child, _extension: extension }
     }
 
+    /// Ends the browser as its user does, so that its profile is whole.
+    pub(crate) async fn quit(&self) {
+        let _: Result<Value, _> = self.connection.call(None, "Browser.close", json!({})).await;
+        self.connection.closed().await;
+    }
+
     /// Opens a page in a new tab.
     pub(crate) async fn open(&self, url: &str) -> UserPage {
         let target: Value =
@@ -128,6 +134,13 @@ impl UserPage {
     /// Evaluates an expression.
     pub(crate) async fn evaluate(&self, expression: &str) -> Value {
         self.try_evaluate(expression).await.unwrap()
+    }
+
+    /// Stops the workers of the extension, as the browser does when they are idle.
+    pub(crate) async fn stop_workers(&self) {
+        for method in ["ServiceWorker.enable", "ServiceWorker.stopAllWorkers"] {
+            let _: Value = self.connection.call(Some(&self.session), method, json!({})).await.unwrap();
+        }
     }
 
     /// Sends a request to the worker, as the pages of the extension do.

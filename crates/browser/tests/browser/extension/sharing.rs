@@ -6,7 +6,8 @@ use browser::{BrowserError, ClickOptions, Clip, Format, Page, Selector, Snapshot
 use serde_json::json;
 
 use super::driven::{Cable, Lender, UserChromium, at_shop, paired, server, until};
-use crate::harness::{LIMIT, run_alone};
+use crate::harness::{LIMIT, profile, run_alone};
+use crate::server::Answer;
 
 const COUNTER: &str = "<!doctype html><title>Shop</title><h1>Shop</h1>
     <button onclick=\"this.nextSibling.textContent += 'x'\">Count</button><p>count </p>";
@@ -169,6 +170,94 @@ fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
             line.split(['[', ']', ' ', '\n']).find(|word| word.starts_with("f2e") || word.starts_with("f1e"));
         click(&page, &Selector::parse(word.unwrap()).unwrap()).await;
         until("it is pressed", || async { look(&page).await.contains("pressed") }).await;
+        lender.end();
+    });
+}
+
+#[test]
+fn a_lent_browser_outlives_the_sleep_of_its_worker() {
+    run_alone(async {
+        let server = server().await;
+        let shop = at_shop(&server.page(COUNTER));
+        let (chromium, options, lender) = paired("asleep").await;
+        let _tab = chromium.open(&shop).await;
+        options.share(&shop).await;
+        let running = lender.borrow_browser().await;
+        let page = running.page(1).unwrap();
+        let count = reference(&look(&page).await, "Count");
+        click(&page, &count).await;
+        options.stop_workers().await;
+        until("the worker is gone", || async { page.tab().title().await.is_err() }).await;
+        // Anything wakes it: an alarm, an event of a tab, or a page of the extension.
+        assert_eq!(options.ask(&json!({"type": "status"})).await["status"]["paired"], true);
+        until("it comes back", || async { lender.ready().await.is_ok() }).await;
+        click(&page, &count).await;
+        assert!(look(&page).await.contains("count xx"), "{}", look(&page).await);
+        lender.end();
+    });
+}
+
+#[test]
+fn a_pairing_outlives_the_browser_and_no_tab_is_shared_after_its_start() {
+    run_alone(async {
+        let server = server().await;
+        let shop = at_shop(&server.page(COUNTER));
+        let folder = profile("restarted");
+        let lender = Lender::new();
+        let running = {
+            let chromium = UserChromium::start_in(&folder).await;
+            let options = chromium.options().await;
+            lender.pair(&options, lender.port).await;
+            let _tab = chromium.open(&shop).await;
+            options.share(&shop).await;
+            let running = lender.borrow_browser().await;
+            assert_eq!(running.session().tabs().await.len(), 1);
+            chromium.quit().await;
+            running
+        };
+        until("the browser is gone", || async {
+            running.session().tabs().await.iter().all(|tab| tab.title.is_empty())
+        })
+        .await;
+        let chromium = UserChromium::start_in(&folder).await;
+        let options = chromium.options().await;
+        assert_eq!(options.ask(&json!({"type": "status"})).await["status"]["paired"], true);
+        until("it comes back", || async { lender.ready().await.is_ok() }).await;
+        until("its old tabs are gone", || async { running.session().tabs().await.is_empty() }).await;
+        let _tab = chromium.open(&shop).await;
+        options.share(&shop).await;
+        until("the new tab is there", || async { running.session().tabs().await.len() == 1 }).await;
+        lender.end();
+    });
+}
+
+#[test]
+fn cookies_come_from_shared_pages_alone_and_only_if_the_user_lets_them() {
+    run_alone(async {
+        let server = server().await;
+        let setting = |cookie: &str| {
+            let headers = vec![("Content-Type", "text/html".to_owned()), ("Set-Cookie", cookie.to_owned())];
+            server.answer(Answer { headers, body: b"<title>c</title>".to_vec(), ..Answer::default() })
+        };
+        let shop = at_shop(&setting("shop=1"));
+        let bank = at_shop(&setting("bank=1")).replace("shop.test", "bank.test");
+        let (chromium, options, lender) = paired("cookies").await;
+        let (_shop, _bank) = (chromium.open(&shop).await, chromium.open(&bank).await);
+        options.share(&shop).await;
+        let running = lender.borrow_browser().await;
+        let refused = running.session().cookies("").await.unwrap_err();
+        assert!(
+            matches!(&refused, BrowserError::NotShared { reason } if reason.contains("destructive")),
+            "{refused}"
+        );
+        let closing = running.session().close(1).await.unwrap_err();
+        assert!(matches!(closing, BrowserError::NotShared { .. }), "{closing}");
+        options.ask(&json!({"type": "level", "level": "destructive"})).await;
+        until("the level is known", || async { running.session().cookies("").await.is_ok() }).await;
+        let names: Vec<String> =
+            running.session().cookies("").await.unwrap().into_iter().map(|cookie| cookie.name).collect();
+        assert_eq!(names, ["shop"]);
+        running.session().close(1).await.unwrap();
         lender.end();
     });
 }
