@@ -42,7 +42,7 @@ pub enum BrowserError {
     /// The extension, or the user's setting in it, does not let this pass.
     #[error("{reason}")]
     NotShared {
-        /// What did not pass, and why.
+        /// Refused thing, and the reason.
         reason: String,
     },
     /// The port of the extension is in use.
@@ -59,7 +59,7 @@ pub enum BrowserError {
     /// Something that the user's browser is not used for.
     #[error("{what} in the user's browser is not possible")]
     NotInUserBrowser {
-        /// What was asked for.
+        /// Name of the thing.
         what: &'static str,
     },
     /// The runtime has the maximum number of browsers.

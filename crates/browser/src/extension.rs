@@ -48,7 +48,7 @@ const PROTOCOL: u32 = 1;
 const PING: Duration = Duration::from_secs(20);
 
 /// Time without any message after which a connection counts as broken.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// Code of an error in an answer of the bridge: the extension is not connected.
 pub(crate) const NOT_CONNECTED: i64 = -33_001;

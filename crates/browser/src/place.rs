@@ -1,4 +1,4 @@
-//! Where a browser is: in a cell, or on the user's desktop.
+//! The place of a browser: in a cell, or on the user's desktop.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +13,9 @@ const BACK: Duration = Duration::from_secs(8);
 
 /// A browser, with what ends its use when it is dropped.
 pub(crate) enum BrowserPlace {
-    /// In a cell of its own.
+    /// Cell of its own.
     Cell(BrowserInCell),
-    /// The user's own, through its extension.
+    /// Desktop of the user, through the extension.
     User(UserBrowser),
 }
 

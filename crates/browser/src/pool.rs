@@ -113,7 +113,8 @@ impl Browsers {
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
-        let in_cell = BrowserInCell::start(program, source, (&self.folder, &name)).await?;
+        // Boxed, because every call of a tool would be as large as this start.
+        let in_cell = Box::pin(BrowserInCell::start(program, source, (&self.folder, &name))).await?;
         let session = in_cell.browser.new_session().await?;
         session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
         let started = Arc::new(Running::new(BrowserPlace::Cell(in_cell), session));
@@ -148,7 +149,7 @@ impl Browsers {
         if others.iter().any(|other| !Arc::ptr_eq(other, &owned) && other.users().is_some()) {
             return Err(BrowserError::Lent);
         }
-        let user = UserBrowser::connect(port, state, None).await?;
+        let user = Box::pin(UserBrowser::connect(port, state, None)).await?;
         user.check()?;
         let session = user.browser.new_session().await?;
         user.announce().await?;

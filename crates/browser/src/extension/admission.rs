@@ -29,9 +29,9 @@ pub(super) enum Expected {
     New { code: Arc<PairingCode>, state: Arc<Path> },
 }
 
-/// Refused connection, with what its extension was told.
+/// End of a connection that is not admitted. Its extension was told why.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refused;
+pub(super) struct Rejection;
 
 /// Returns the limits of a connection that is not admitted.
 pub(super) fn strict() -> WebSocketConfig {
@@ -48,8 +48,8 @@ fn admitted() -> WebSocketConfig {
 pub(super) async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
     mut socket: WebSocketStream<S>,
     expected: &Expected,
-) -> Result<WebSocketStream<S>, Refused> {
-    let server = keys::nonce().ok_or(Refused)?;
+) -> Result<WebSocketStream<S>, Rejection> {
+    let server = keys::nonce().ok_or(Rejection)?;
     say(&mut socket, &Welcome::Challenge { protocol: PROTOCOL, nonce: &server }).await?;
     match (hear(&mut socket).await?, expected) {
         (Greeting::Prove { nonce, proof }, Expected::Paired { key, instance }) if keys::is_nonce(&nonce) => {
@@ -58,7 +58,7 @@ pub(super) async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
                 let message = "this browser is not the paired one: pair it again, or forget the other one";
                 return refuse(&mut socket, Refusal::WrongProof, message).await;
             }
-            // Nothing was sent behind the proof yet, so no bytes are lost with the old limits.
+            // The extension has sent no byte behind its proof yet, so none is lost with the old limits.
             let mut socket =
                 WebSocketStream::from_raw_socket(socket.into_inner(), SocketRole::Server, Some(admitted()))
                     .await;
@@ -89,12 +89,12 @@ async fn pair<S: AsyncRead + AsyncWrite + Unpin>(
     nonces: &Nonces<'_>,
     other: &str,
     (code, state): (&PairingCode, &Path),
-) -> Result<WebSocketStream<S>, Refused> {
+) -> Result<WebSocketStream<S>, Rejection> {
     let text = match code.attempt(Instant::now()) {
         Ok(text) => text.to_owned(),
         Err(why) => return refuse(&mut socket, Refusal::NoCode, why).await,
     };
-    let exchange = Exchange::begin().ok_or(Refused)?;
+    let exchange = Exchange::begin().ok_or(Rejection)?;
     let public = exchange.public.clone();
     let (server, extension) = (nonces.server.to_owned(), nonces.extension.to_owned());
     let other = other.to_owned();
@@ -126,25 +126,25 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin, T>(
     socket: &mut WebSocketStream<S>,
     reason: Refusal,
     message: &str,
-) -> Result<T, Refused> {
+) -> Result<T, Rejection> {
     say(socket, &Welcome::Refused { reason, message }).await?;
     // The other side may be gone.
     let _ = socket.close(None).await;
-    Err(Refused)
+    Err(Rejection)
 }
 
 async fn say<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<S>,
     message: &Welcome<'_>,
-) -> Result<(), Refused> {
-    let text = serde_json::to_string(message).map_err(|_| Refused)?;
-    socket.send(Message::text(text)).await.map_err(|_| Refused)
+) -> Result<(), Rejection> {
+    let text = serde_json::to_string(message).map_err(|_| Rejection)?;
+    socket.send(Message::text(text)).await.map_err(|_| Rejection)
 }
 
 /// Returns the next message.
 async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<S>,
-) -> Result<Greeting, Refused> {
+) -> Result<Greeting, Rejection> {
     loop {
         match socket.next().await {
             Some(Ok(Message::Text(text))) => {
@@ -154,7 +154,7 @@ async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
                 };
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-            _ => return Err(Refused),
+            _ => return Err(Rejection),
         }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use crate::extension::messages::{CallError, Carried, FromExtension, Hello, SharedTab, ToExtension};
+use crate::extension::messages::{CallError, FromExtension, Hello, RawMessage, SharedTab, ToExtension};
 use crate::extension::methods;
 use crate::extension::routes::{Pending, Route, Socket, State, session_of, target_info};
 use crate::extension::{NOT_CONNECTED, PAUSED, shareable};
@@ -92,7 +92,7 @@ impl Bridge {
             self.remove(&mut state, tab);
         }
         for tab in tabs {
-            self.add(&mut state, tab);
+            self.add(&mut state, &tab);
         }
         if !is_first {
             self.tell(IncomingMessage::Missed);
@@ -133,7 +133,7 @@ impl Bridge {
         if state.socket.as_ref().is_none_or(|socket| socket.number != number) {
             return;
         }
-        if let Ok(carried) = serde_json::from_str::<Carried<'_>>(text) {
+        if let Ok(carried) = serde_json::from_str::<RawMessage<'_>>(text) {
             match carried.kind {
                 "answer" => return self.take_answer(&mut state, &carried),
                 "event" => return self.take_event(&mut state, &carried),
@@ -142,7 +142,7 @@ impl Bridge {
         }
         match serde_json::from_str(text) {
             Ok(FromExtension::State { hello }) => self.change(&mut state, hello),
-            Ok(FromExtension::Tab { shown }) => self.add(&mut state, shown),
+            Ok(FromExtension::Tab { shown }) => self.add(&mut state, &shown),
             Ok(FromExtension::TabGone { tab }) => self.remove(&mut state, tab),
             Ok(FromExtension::Hello { .. } | FromExtension::Pong) | Err(_) => {}
         }
@@ -168,7 +168,7 @@ impl Bridge {
     }
 
     /// Adds a tab, or takes over its new URL and title.
-    fn add(&self, state: &mut State, shown: SharedTab) {
+    fn add(&self, state: &mut State, shown: &SharedTab) {
         if shareable::refusal(&shown.url).is_some() {
             self.unshare(state, shown.tab);
             return;
@@ -182,8 +182,8 @@ impl Bridge {
             return;
         }
         match old {
-            None => self.attached(state, &shown),
-            Some(old) => self.frames_changed(state, &old, &shown),
+            None => self.attached(state, shown),
+            Some(old) => self.frames_changed(state, &old, shown),
         }
     }
 
@@ -243,7 +243,7 @@ impl Bridge {
     }
 
     /// Passes on an event of the list, of a tab that is known.
-    fn take_event(&self, state: &mut State, carried: &Carried<'_>) {
+    fn take_event(&self, state: &mut State, carried: &RawMessage<'_>) {
         let (Some(tab), Some(method)) = (carried.tab, carried.method.as_deref()) else { return };
         let Some(shown) = state.tabs.get(&tab).filter(|_| methods::is_event(method)) else { return };
         if state.socket.as_ref().is_some_and(|socket| socket.hello.paused) {
@@ -307,7 +307,7 @@ impl Bridge {
     }
 
     fn tell(&self, message: IncomingMessage) {
-        // Nobody listens once the connection is shut.
+        // The connection may be shut already.
         let _ = self.to_client.send(message);
     }
 }

@@ -31,7 +31,7 @@ impl std::fmt::Debug for PairingKey {
 /// Side that a proof is made by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// This program.
+    /// Program at the port.
     Server,
     /// The extension.
     Extension,
@@ -73,7 +73,7 @@ pub(super) fn random() -> Option<[u8; LENGTH]> {
     Some(bytes)
 }
 
-/// What both sides of a connection have seen of it.
+/// Text that both sides of a connection have seen.
 pub(super) struct Nonces<'a> {
     pub(super) server: &'a str,
     pub(super) extension: &'a str,

@@ -132,7 +132,6 @@ impl Door {
 }
 
 /// Checks the head of a request. The answer to a refused one says nothing.
-#[expect(clippy::result_large_err, reason = "the library's own type")]
 fn check(request: &Request, response: Response) -> Result<Response, ErrorResponse> {
     let is_fine = request.uri().path() == PATH
         && request.uri().query().is_none()

@@ -9,11 +9,11 @@ use crate::extension::methods::MethodLevel;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Greeting {
-    /// It proves that it has the key.
+    /// Proves that it has the key.
     Prove { nonce: String, proof: String },
-    /// It wants to pair, and says its public key.
+    /// Asks to pair, and says its public key.
     Pair { nonce: String, public: String },
-    /// It proves that its user has typed the code.
+    /// Proves that its user has typed the code.
     Confirm { proof: String },
 }
 
@@ -95,13 +95,13 @@ pub(super) struct SharedFrame {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum FromExtension {
-    /// Its state, and all tabs that it shows.
+    /// State of the extension, and all tabs that it shows.
     Hello {
         #[serde(flatten)]
         hello: Hello,
         tabs: Vec<SharedTab>,
     },
-    /// Its state has changed.
+    /// New state of the extension.
     State {
         #[serde(flatten)]
         hello: Hello,
@@ -116,7 +116,7 @@ pub(super) enum FromExtension {
 
 /// Head of a message that carries raw JSON, which the other parser cannot keep.
 #[derive(Debug, Deserialize)]
-pub(super) struct Carried<'a> {
+pub(super) struct RawMessage<'a> {
     /// `answer` or `event`.
     #[serde(rename = "type")]
     pub(super) kind: &'a str,

@@ -54,7 +54,7 @@ pub enum PairingProblem {
     /// The code was not entered in time, or too often wrongly.
     #[error("{why}")]
     Ended {
-        /// Which of both it was.
+        /// Sentence about the reason.
         why: &'static str,
     },
 }
@@ -178,7 +178,7 @@ pub(super) fn keep(state: &Path, key: &PairingKey) -> Result<(), PairingProblem>
     let mut file = options.write(true).create_new(true).mode(0o600).open(path(state)).map_err(failed)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // What is there is no key.
+        // An unfinished file is no key.
         let _gone = fs::remove_file(path(state));
         failed(error)
     })

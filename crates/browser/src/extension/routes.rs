@@ -23,7 +23,7 @@ pub(super) struct Route {
 /// A call that waits for the extension.
 #[derive(Debug, Clone)]
 pub(super) enum Pending {
-    /// Its answer is the answer of this call.
+    /// Call whose answer is passed on.
     Forward { id: u64 },
     /// A new tab.
     Create { id: u64 },

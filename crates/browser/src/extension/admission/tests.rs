@@ -14,7 +14,7 @@ struct Client {
     server: String,
 }
 
-type Admission = tokio::task::JoinHandle<Result<WebSocketStream<DuplexStream>, Refused>>;
+type Admission = tokio::task::JoinHandle<Result<WebSocketStream<DuplexStream>, Rejection>>;
 
 async fn connected(expected: &Expected) -> (Client, Admission) {
     let (near, far) = tokio::io::duplex(1 << 16);

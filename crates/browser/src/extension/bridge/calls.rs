@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::extension::bridge::{Bridge, DISCONNECTED, HALTED, ask};
-use crate::extension::messages::{CallError, Carried};
+use crate::extension::messages::{CallError, RawMessage};
 use crate::extension::methods::{self, MethodLevel};
 use crate::extension::routes::{CONTEXT, Collection, Pending, Route, State, target_info};
 use crate::extension::{NOT_ALLOWED, NOT_CONNECTED, PAUSED, shareable};
@@ -170,7 +170,7 @@ impl Bridge {
     }
 
     /// Takes the answer to a call.
-    pub(super) fn take_answer(&self, state: &mut State, carried: &Carried<'_>) {
+    pub(super) fn take_answer(&self, state: &mut State, carried: &RawMessage<'_>) {
         let Some(pending) = carried.id.and_then(|id| state.pending.remove(&id)) else { return };
         let result = carried.result.map_or("{}", |result| result.get());
         let refused = carried.error.as_ref();
@@ -178,12 +178,12 @@ impl Bridge {
             (Pending::Cookies { id, collection }, _) => {
                 self.add_cookies(state, (id, collection), result, refused);
             }
-            // What the page shows already is unknown then, which a navigation changes.
+            // The documents that are there stay unknown until a navigation.
             (Pending::Frames { id, answer, .. }, Some(_)) => self.answer(id, &answer),
             (pending, Some(error)) => self.refuse_as(pending.id(), error),
             (Pending::Forward { id }, None) => self.answer(id, result),
             (Pending::Create { id }, None) => {
-                let target: Option<Created> = serde_json::from_str(result).ok();
+                let target: Option<NewTab> = serde_json::from_str(result).ok();
                 match target {
                     Some(created) => self.answer(id, &json!({"targetId": created.target}).to_string()),
                     None => self.refuse(id, NOT_FOUND, "the extension opened no tab"),
@@ -194,7 +194,7 @@ impl Bridge {
                 let Some(shown) = tab else {
                     return self.refuse(id, NOT_FOUND, "No target with given id found");
                 };
-                if let Ok(found) = serde_json::from_str::<Found>(result) {
+                if let Ok(found) = serde_json::from_str::<TabState>(result) {
                     shown.title = found.title;
                 }
                 self.answer(id, &json!({"targetInfo": target_info(shown, None)}).to_string());
@@ -261,13 +261,13 @@ impl Bridge {
 
 /// Answer to `tabs.create`.
 #[derive(Deserialize)]
-struct Created {
+struct NewTab {
     target: String,
 }
 
 /// Answer to `tabs.get`.
 #[derive(Deserialize)]
-struct Found {
+struct TabState {
     #[serde(default)]
     title: String,
 }

@@ -227,7 +227,7 @@ impl Cable {
     }
 }
 
-/// This program's side.
+/// The side of this program.
 pub(crate) struct Lender {
     pub(crate) browsers: Arc<Browsers>,
     pub(crate) port: u16,

@@ -50,7 +50,7 @@ fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
         let running = lender.borrow_browser().await;
         println!("connected after {:?}", began.elapsed());
         assert!(running.is_users() && running.version().contains("Chrome/"), "{}", running.version());
-        // Only the shared tab is seen.
+        // The other tab is not seen.
         let tabs = running.session().tabs().await;
         assert_eq!(tabs.len(), 1, "{tabs:?}");
         assert_eq!((tabs[0].url.as_str(), tabs[0].title.as_str()), (shop.as_str(), "Shop"));
@@ -84,7 +84,7 @@ fn a_lent_browser_is_used_and_goes_on_in_its_tab_after_the_connection_broke() {
         lender.ready().await.unwrap();
         click(&page, &count).await;
         assert!(look(&page).await.contains("count xxx"), "{}", look(&page).await);
-        // What happened while it was broken is seen afterwards.
+        // Changes while it was broken are seen afterwards.
         cable.pull();
         until("a call says that nobody is there", || async { page.tab().title().await.is_err() }).await;
         user_tab.evaluate(&format!("location.href = '{next}'")).await;
