@@ -202,9 +202,6 @@ fn a_trace_is_a_page_with_steps_pictures_and_logs_and_without_secrets() {
     server.data("browser_trace", json!({"action": "start"}));
     server.data("browser_trace", json!({"action": "stop", "save_path": "trace.zip"}));
     assert!(std::fs::read(fixture.workspace().join("trace.zip")).unwrap().starts_with(b"PK"));
-    if let Ok(folder) = std::env::var("SHOWN") {
-        std::fs::write(format!("{folder}/trace.html"), &page).unwrap();
-    }
     server.end();
 }
 
