@@ -12,9 +12,10 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
             Some("call browser_navigate: it starts another browser; earlier tabs are lost"),
         ),
         BrowserError::Start { .. } => (Code::Unavailable, Some("the user can run `handfast doctor`")),
-        BrowserError::Missing { .. } => {
-            (Code::Unavailable, Some("the user installs one, on Debian or Ubuntu: sudo apt install chromium"))
-        }
+        BrowserError::Missing { .. } => (
+            Code::Unavailable,
+            Some("the user runs `handfast setup browser`, or on Debian or Ubuntu: sudo apt install chromium"),
+        ),
         BrowserError::Address { .. } => (Code::Validation, None),
         BrowserError::NoTab { .. } | BrowserError::TabClosed { .. } => {
             (Code::NotFound, Some("browser_tabs lists the tabs; browser_navigate without `tab_id` opens one"))
