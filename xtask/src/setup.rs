@@ -9,6 +9,7 @@
 //! - `target/test-tools/agents/bin/python`: a Python with agent frameworks.
 //! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK and the benchmark's peer.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
+//! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
 //! - The embedding model and its reference: see `embedding`.
 
 pub(crate) mod embedding;
@@ -178,6 +179,11 @@ fn install_node_tools(repository: &Repository) -> Result<()> {
 /// Installs the agent clients, and returns their `node_modules`.
 pub(crate) fn install_clients(repository: &Repository) -> Result<PathBuf> {
     install_packages(repository, "xtask/test-tools/clients", "clients")
+}
+
+/// Installs the peer of the browser benchmark, and returns its `node_modules`.
+pub(crate) fn install_browser_peer(repository: &Repository) -> Result<PathBuf> {
+    install_packages(repository, "xtask/test-tools/browser", "browser")
 }
 
 /// Installs the packages that the folder `pins` locks, and returns their `node_modules`. No script of
