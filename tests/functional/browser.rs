@@ -364,6 +364,12 @@ fn a_secret_is_typed_into_a_password_field_of_its_host_and_is_seen_nowhere() {
         assert!(!shown.contains("characters"), "{shown}");
         assert!(!picture.starts_with('E'), "the control: {picture}");
     }
+    // A field that the secret's entry names takes it too, and is a field for a secret from then on.
+    let named_field = ["vault", "set", "shop_password", "--field", "user"];
+    assert_eq!(fixture.run_with_input(&named_field, secret.as_bytes()).code, 0);
+    let (answer, shown, picture) = typed("localhost", "#user", named);
+    assert!(answer.contains("\"success\":true") && !shown.contains(secret), "{answer} {shown}");
+    assert!(picture.starts_with("EPERMISSION: the page shows a password in plain text"), "{picture}");
     let (unknown, ..) = typed("localhost", "#password", "{{secret:other}}");
     assert!(unknown.starts_with("EPERMISSION: the secret other is not stored"), "{unknown}");
     let everything = format!("{answer}{shown}{:?}", fixture.recorded());
