@@ -432,7 +432,7 @@ fn the_level_of_each_action_is_that_of_the_source() {
             assert!(!done.starts_with("EAPPROVAL"), "{tool} {arguments}: {done}");
             level.as_str().unwrap().to_owned()
         });
-        // What is safe passes without a question, even where everything else is asked about.
+        // Safe actions pass without a question, even where everything else is asked about.
         assert_eq!(found.as_deref().unwrap_or("safe"), level, "{tool} {arguments}: {asked}");
     }
     server.end();

@@ -25,7 +25,7 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
                 if event.kind.as_deref() == Some("Document") {
                     state.status = Some((event.request_id.clone(), event.response.status));
                 }
-                change(state, &event.request_id, |entry| entry.status = Some(event.response.status));
+                change_entry(state, &event.request_id, |entry| entry.status = Some(event.response.status));
             });
         }),
         LoadingFinished::METHOD => with(event, |event: LoadingFinished| {
@@ -61,13 +61,13 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
         WebSocketHandshakeResponseReceived::METHOD => {
             with(event, |event: WebSocketHandshakeResponseReceived| {
                 tab.change(|state| {
-                    change(state, &event.request_id, |entry| entry.status = Some(event.response.status))
+                    change_entry(state, &event.request_id, |entry| entry.status = Some(event.response.status))
                 });
             });
         }
         WebSocketFrameError::METHOD => with(event, |event: WebSocketFrameError| {
             tab.change(|state| {
-                change(state, &event.request_id, |entry| {
+                change_entry(state, &event.request_id, |entry| {
                     entry.failure = Some(cut(&event.error_message, limits::NAME));
                 });
             });
@@ -97,7 +97,7 @@ fn begin_socket(state: &mut TabState, client: &SessionClient, event: WebSocketCr
 }
 
 /// Changes the entry of a request in flight.
-fn change(state: &mut TabState, id: &RequestId, change: impl FnOnce(&mut RequestEntry)) {
+fn change_entry(state: &mut TabState, id: &RequestId, change: impl FnOnce(&mut RequestEntry)) {
     let entry = state.requests.get(id).map(|request| request.entry);
     if let Some(entry) = entry.and_then(|entry| state.log.request(entry)) {
         change(entry);
