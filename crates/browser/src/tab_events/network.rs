@@ -61,7 +61,9 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
         WebSocketHandshakeResponseReceived::METHOD => {
             with(event, |event: WebSocketHandshakeResponseReceived| {
                 tab.change(|state| {
-                    change_entry(state, &event.request_id, |entry| entry.status = Some(event.response.status))
+                    change_entry(state, &event.request_id, |entry| {
+                        entry.status = Some(event.response.status)
+                    });
                 });
             });
         }
