@@ -62,7 +62,7 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
             with(event, |event: WebSocketHandshakeResponseReceived| {
                 tab.change(|state| {
                     change_entry(state, &event.request_id, |entry| {
-                        entry.status = Some(event.response.status)
+                        entry.status = Some(event.response.status);
                     });
                 });
             });
