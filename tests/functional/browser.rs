@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::functional::csp_browser::pages;
 use crate::harness::{Fixture, eventually};
 use crate::server::Server;
 
@@ -202,9 +203,6 @@ fn a_trace_is_a_page_with_steps_pictures_and_logs_and_without_secrets() {
     server.data("browser_trace", json!({"action": "start"}));
     server.data("browser_trace", json!({"action": "stop", "save_path": "trace.zip"}));
     assert!(std::fs::read(fixture.workspace().join("trace.zip")).unwrap().starts_with(b"PK"));
-    if let Ok(folder) = std::env::var("SHOWN") {
-        std::fs::write(format!("{folder}/trace.html"), &page).unwrap();
-    }
     server.end();
 }
 
@@ -367,9 +365,75 @@ fn a_secret_is_typed_into_a_password_field_of_its_host_and_is_seen_nowhere() {
         assert!(!shown.contains("characters"), "{shown}");
         assert!(!picture.starts_with('E'), "the control: {picture}");
     }
+    // A field that the secret's entry names takes it too, and is a field for a secret from then on.
+    let named_field = ["vault", "set", "shop_password", "--field", "user"];
+    assert_eq!(fixture.run_with_input(&named_field, secret.as_bytes()).code, 0);
+    let (answer, shown, picture) = typed("localhost", "#user", named);
+    assert!(answer.contains("\"success\":true") && !shown.contains(secret), "{answer} {shown}");
+    assert!(picture.starts_with("EPERMISSION: the page shows a password in plain text"), "{picture}");
     let (unknown, ..) = typed("localhost", "#password", "{{secret:other}}");
     assert!(unknown.starts_with("EPERMISSION: the secret other is not stored"), "{unknown}");
     let everything = format!("{answer}{shown}{:?}", fixture.recorded());
     assert!(everything.contains(named) && !everything.contains(secret), "{everything}");
+    server.end();
+}
+
+#[test]
+fn the_level_of_each_action_is_that_of_the_source() {
+    let fixture = Fixture::new();
+    let html = r#"<title>Levels</title><a href=next>link</a><button onclick="1">plain</button><input name=q>
+<select><option>one<option>two</select><form action=/go><input name=f><button>send</button></form>"#;
+    let url = pages(&fixture, &[("/levels", html.to_owned()), ("/next", "<title>Next</title>".to_owned())]);
+    let mut server = Server::start(&fixture, &["--mode", "ask_always", "--catalogue", "full"]);
+    let file = json!({"url": format!("{url}next"), "save_path": "copy.html"});
+    for (tool, arguments, level) in [
+        ("browser_connect", json!({}), "safe"),
+        ("browser_navigate", json!({"url": format!("{url}levels")}), "moderate"),
+        ("browser_read_page", json!({"mode": "text"}), "safe"),
+        ("browser_read_page", json!({"mode": "html"}), "safe"),
+        ("browser_read_page", json!({"mode": "screenshot"}), "safe"),
+        ("browser_read_page", json!({"mode": "accessibility_tree"}), "safe"),
+        ("browser_interact", json!({"action": "wait", "selector": "a"}), "safe"),
+        ("browser_interact", json!({"action": "type", "selector": "[name=q]", "value": "x"}), "moderate"),
+        ("browser_interact", json!({"action": "scroll"}), "moderate"),
+        ("browser_interact", json!({"action": "hover", "selector": "a"}), "moderate"),
+        ("browser_interact", json!({"action": "select", "selector": "select", "value": "two"}), "moderate"),
+        ("browser_interact", json!({"action": "click", "selector": "xpath://button[.='plain']"}), "moderate"),
+        // Enter in a field of a form submits it.
+        (
+            "browser_interact",
+            json!({"action": "type", "selector": "[name=f]", "value": "x", "press": "Enter"}),
+            "destructive",
+        ),
+        ("browser_navigate", json!({"url": format!("{url}levels"), "tab_id": 1}), "moderate"),
+        ("browser_interact", json!({"action": "submit", "selector": "[name=f]"}), "destructive"),
+        ("browser_navigate", json!({"url": format!("{url}levels"), "tab_id": 1}), "moderate"),
+        (
+            "browser_interact",
+            json!({"action": "click", "selector": "xpath://button[.='send']"}),
+            "destructive",
+        ),
+        ("browser_navigate", json!({"url": format!("{url}levels"), "tab_id": 1}), "moderate"),
+        ("browser_interact", json!({"action": "click", "selector": "a"}), "destructive"),
+        ("browser_tabs", json!({"action": "list"}), "safe"),
+        ("browser_tabs", json!({"action": "create", "url": format!("{url}next")}), "moderate"),
+        ("browser_tabs", json!({"action": "switch", "tab_id": 1}), "moderate"),
+        ("browser_tabs", json!({"action": "close", "tab_id": 2}), "destructive"),
+        ("browser_cookies", json!({"domain": "127.0.0.2"}), "destructive"),
+        ("browser_download", file, "destructive"),
+        ("browser_screenshot", json!({}), "safe"),
+    ] {
+        let asked = text(&server.call(tool, arguments.clone()));
+        let id = asked.split("approvals approve ").nth(1).and_then(|rest| rest.split('`').next());
+        let found = id.filter(|_| asked.starts_with("EAPPROVAL: ")).map(|id| {
+            let level = fixture.run(&["approvals", "show", id, "--json"]).json()["level"].clone();
+            assert_eq!(fixture.run(&["approvals", "approve", id]).code, 0);
+            let done = text(&server.call(tool, arguments.clone()));
+            assert!(!done.starts_with("EAPPROVAL"), "{tool} {arguments}: {done}");
+            level.as_str().unwrap().to_owned()
+        });
+        // Safe actions pass without a question, even where everything else is asked about.
+        assert_eq!(found.as_deref().unwrap_or("safe"), level, "{tool} {arguments}: {asked}");
+    }
     server.end();
 }

@@ -16,23 +16,22 @@ const PAGE: &str = r#"<!doctype html><title>Shop, cheap</title><h1>Shop</h1>
 <label>Query <input class=query></label><a href="/next">next page</a>
 <button onclick="document.body.append('added ' + document.querySelector('input').value)">Add</button>"#;
 
-/// Starts a server on a host of its own, and lists the host. Returns its address.
-fn shop(fixture: &Fixture) -> String {
+/// Starts a server with these pages on a host of its own, and lists the host. Returns its address.
+pub(crate) fn pages(fixture: &Fixture, pages: &[(&'static str, String)]) -> String {
     let listener = TcpListener::bind(("127.0.0.2", 0)).unwrap();
     let host = listener.local_addr().unwrap();
+    let pages = pages.to_vec();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
             let first = head.next().and_then(Result::ok).unwrap_or_default();
             while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let body = match first.split(' ').nth(1) {
-                Some("/") => PAGE.to_owned(),
-                Some("/next") => format!("<title>Next</title><p>{}</p>", "a long text. ".repeat(200)),
-                _ => String::new(),
-            };
-            let length = body.len();
+            let path = first.split(' ').nth(1).unwrap_or_default();
+            let path = path.split('?').next().unwrap_or_default();
+            let body = pages.iter().find(|(page, _)| *page == path).map_or("", |(_, body)| body);
             let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
             );
             let _gone = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
         }
@@ -41,6 +40,11 @@ fn shop(fixture: &Fixture) -> String {
         "sandbox_config: {{normal: {{unlisted_hosts: deny, allowed_hosts: [\"{host}\"]}}}}"
     ));
     format!("http://{host}/")
+}
+
+fn shop(fixture: &Fixture) -> String {
+    let next = format!("<title>Next</title><p>{}</p>", "a long text. ".repeat(200));
+    pages(fixture, &[("/", PAGE.to_owned()), ("/next", next)])
 }
 
 fn request(action: &str, lines: &str) -> String {

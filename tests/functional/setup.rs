@@ -45,3 +45,46 @@ fn where_a_setting_is_in_the_way_it_is_named_and_left_as_it_is() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("user.max_user_namespaces") && said.contains("nothing was changed"), "{said}");
 }
+
+#[test]
+fn a_browser_is_found_chosen_and_forgotten_and_one_that_does_not_answer_is_refused() {
+    let fixture = Fixture::with_files(&[]);
+    let run = fixture.run(&["setup", "browser"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the browser tools work: ") && run.stderr.contains("Chrom"),
+        "{}",
+        run.stderr
+    );
+    let programs = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = programs.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let real = "for program in chromium-headless-shell chromium; do command -v $program >/dev/null && exec $program \"$@\"; done";
+    let mine = script("my-chromium", &format!("#!/bin/sh\n{real}\n"));
+    let broken = script("broken", "#!/bin/sh\necho no display >&2; exit 7\n");
+    let run = fixture.run(&["setup", "browser", "--from", &broken]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("no display") && run.stderr.contains("nothing was changed"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(fixture.run(&["setup", "browser", "--from", "/etc/passwd"]).code, 2);
+    let run = fixture.run(&["setup", "browser", "--from", &mine]);
+    assert!(run.code == 0 && run.stderr.contains("is used from now on"), "{}", run.stderr);
+    let shown = fixture.run(&["setup", "browser"]);
+    assert!(shown.code == 0 && shown.stderr.contains("my-chromium"), "{}", shown.stderr);
+    let doctor = fixture.run(&["doctor", "--json"]).json();
+    let line = doctor.as_array().unwrap().iter().find(|line| line["name"] == "browser").unwrap().clone();
+    assert!(line["verdict"] == "holds" && line["detail"].as_str().unwrap().contains("my-chromium"), "{line}");
+    drop(programs);
+    let run = fixture.run(&["setup", "browser"]);
+    assert!(run.code == 1 && run.stderr.contains("--remove"), "{}", run.stderr);
+    let run = fixture.run(&["setup", "browser", "--remove"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(fixture.run(&["setup", "browser"]).code, 0);
+}

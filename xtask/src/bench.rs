@@ -7,6 +7,7 @@
 //! compares and prints. No figure makes the benchmark fail, because only the user of the machine
 //! knows what else is running.
 
+mod browser;
 mod changes;
 mod commands;
 mod embedding;
@@ -47,6 +48,7 @@ struct Samples {
     commands: usize,
     changes: changes::Samples,
     http: http::Samples,
+    browser: browser::Samples,
 }
 
 impl Samples {
@@ -58,6 +60,7 @@ impl Samples {
         commands: 300,
         changes: changes::Samples { edits: 20, patches: 20, commands: 10, reads: 100 },
         http: http::Samples { alone: 4_000, calls: 96_000, sessions: 5_000 },
+        browser: browser::Samples { starts: 5, actions: 30 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -67,6 +70,7 @@ impl Samples {
         commands: 30,
         changes: changes::Samples { edits: 2, patches: 2, commands: 2, reads: 10 },
         http: http::Samples { alone: 400, calls: 3_200, sessions: 500 },
+        browser: browser::Samples { starts: 1, actions: 5 },
     };
 }
 
@@ -79,6 +83,8 @@ pub(crate) enum Part {
     Commands,
     /// Edits, patches, checkpoints and undo, compared with programs that do the same
     Changes,
+    /// The browser tools, compared with `@playwright/mcp`
+    Browser,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
     /// Requests to a web server, compared with those of a bare client
@@ -135,6 +141,10 @@ pub(crate) fn run(
         let peer = peer_of(&folder, &places.other, &peer_script(repository));
         let measured = changes::all(&server, &peer, &places, samples.changes)?;
         report::changes::print(&measured, &changes::peaks(&server, &places.handfast)?)?;
+    }
+    if wants(Part::Browser) {
+        let figures = browser::all(repository, &folder.join("browser"), &binary, samples.browser)?;
+        report::browser::print(&figures)?;
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;

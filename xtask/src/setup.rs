@@ -10,6 +10,7 @@
 //! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK, the benchmark's peer, and the
 //!   compiler of the browser extension.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
+//! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
 //! - The embedding model and its reference: see `embedding`.
 
 pub(crate) mod embedding;
@@ -190,6 +191,11 @@ pub(crate) fn node_modules(repository: &Repository) -> Result<PathBuf> {
 /// Installs the agent clients, and returns their `node_modules`.
 pub(crate) fn install_clients(repository: &Repository) -> Result<PathBuf> {
     install_packages(repository, "xtask/test-tools/clients", "clients")
+}
+
+/// Installs the peer of the browser benchmark, and returns its `node_modules`.
+pub(crate) fn install_browser_peer(repository: &Repository) -> Result<PathBuf> {
+    install_packages(repository, "xtask/test-tools/browser", "browser")
 }
 
 /// Installs the packages that the folder `pins` locks, and returns their `node_modules`. No script of

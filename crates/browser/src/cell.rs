@@ -78,7 +78,11 @@ impl BrowserInCell {
             reason: format!("{doing}: {error}"),
         };
         let folder = BrowserFolder::make(parent, name).map_err(|error| failed("its folder", &error))?;
-        let (spec, host) = source.cell(folder.0.clone()).map_err(|error| failed("its cell", &error))?;
+        let (mut spec, host) = source.cell(folder.0.clone()).map_err(|error| failed("its cell", &error))?;
+        if let Some(folder) = program.parent().filter(|folder| !folder.starts_with("/usr")) {
+            // Cells show the programs of the system alone.
+            spec.read_only.push(folder.to_owned());
+        }
         let settings = settings(&host);
         // The reader and the writer must exist before the browser opens its ends.
         let open = |error: io::Error| failed("its pipes", &error);

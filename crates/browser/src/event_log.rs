@@ -136,14 +136,30 @@ impl EventLog {
         self.last
     }
 
+    /// Returns the time of the newest entry; 0 if there is none.
+    pub(crate) fn last_time(&self) -> f64 {
+        self.entries.back().map_or(0.0, |entry| entry.time_ms)
+    }
+
+    /// Sets the time of an entry, unless it has made room.
+    pub(crate) fn set_time(&mut self, number: u64, time_ms: f64) {
+        if let Some(entry) = self.entry(number) {
+            entry.time_ms = time_ms;
+        }
+    }
+
     /// Returns the request with this number, unless it has made room.
     pub(crate) fn request(&mut self, number: u64) -> Option<&mut RequestEntry> {
-        let first = self.entries.front()?.number;
-        let index = usize::try_from(number.checked_sub(first)?).ok()?;
-        match &mut self.entries.get_mut(index)?.event {
+        match &mut self.entry(number)?.event {
             LogEvent::Request(request) => Some(request),
             _ => None,
         }
+    }
+
+    fn entry(&mut self, number: u64) -> Option<&mut LogEntry> {
+        let first = self.entries.front()?.number;
+        let index = usize::try_from(number.checked_sub(first)?).ok()?;
+        self.entries.get_mut(index)
     }
 
     /// Returns the entries that the filter wants.

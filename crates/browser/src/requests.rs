@@ -51,6 +51,13 @@ impl Requests {
         self.in_flight.values().rev().find(|request| request.id == *id)
     }
 
+    /// Sets the begin of a request, and returns the number of its entry.
+    pub(crate) fn begun(&mut self, id: &RequestId, began: f64) -> Option<u64> {
+        let request = self.in_flight.values_mut().rev().find(|request| request.id == *id)?;
+        request.began = began;
+        Some(request.entry)
+    }
+
     /// Returns the number of the newest request; 0 if there was none.
     pub(crate) fn mark(&self) -> u64 {
         self.last

@@ -30,7 +30,7 @@ pub struct Trace {
 /// Something that was done.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What was done, in a line.
+    /// Description of what was done, in a line.
     pub title: String,
     /// URL of the page afterwards; empty if there was none.
     pub url: String,

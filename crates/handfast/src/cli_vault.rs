@@ -83,6 +83,10 @@ pub(crate) struct Bound {
     /// Place in a request; may be given several times [default: the present places, or header].
     #[arg(long = "in", value_name = "PLACE")]
     pub(crate) places: Vec<Place>,
+    /// Name of a field of a page, besides password fields, into which a browser types the secret;
+    /// may be given several times [default: the present fields, or none].
+    #[arg(long = "field", value_name = "FIELD")]
+    pub(crate) fields: Vec<String>,
     /// Time at which the secret expires (RFC 3339), or a duration from now (30m, 8h or 7d)
     /// [default: never].
     #[arg(long, value_name = "TIME", value_parser = end)]

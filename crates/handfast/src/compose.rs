@@ -258,7 +258,7 @@ impl Composed {
 fn browsers(state: &Path) -> Arc<Browsers> {
     let folder = state.join(BROWSERS_FOLDER);
     browser::remove_left_folders(&folder);
-    Browsers::new(browser_program::find(), folder)
+    Browsers::new(browser_program::find(state), folder)
 }
 
 /// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is

@@ -28,6 +28,7 @@ mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;
 #[cfg(feature = "cli")]
+mod cli_setup;
 mod cli_values;
 #[cfg(feature = "cli")]
 mod cli_vault;

@@ -24,7 +24,7 @@ pub struct Args {
     tab_id: Option<u32>,
     /// Kind of entries, default all.
     kind: Option<EntryKind>,
-    /// Only errors, and requests that failed or have a status from 400.
+    /// Restriction to errors, and requests that failed or have a status from 400.
     #[serde(default)]
     failures: bool,
     /// Text that entries contain.

@@ -11,8 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
     Class, Code, Context, DecidedEffects, Example, Lane, Level, Place, Plan, PlanContext, Presentation,
-    QuestionPicture, Spec, Timeout, Tool, ToolError,
+    QuestionPicture, Services, Spec, Timeout, Tool, ToolError,
 };
+
+use vault::Vault;
 
 use crate::errors::{of_browser, of_page};
 use crate::picture;
@@ -179,10 +181,15 @@ impl Args {
         &self,
         page: &Page,
         checked: &CheckedArguments,
-        place: &Place,
+        (place, services): (&Place, &Services),
     ) -> Result<PlannedEffects, ToolError> {
         if self.action == Action::Wait {
-            return Ok(PlannedEffects { effects: Vec::new(), level: Level::Safe, origin: String::new() });
+            return Ok(PlannedEffects {
+                effects: Vec::new(),
+                level: Level::Safe,
+                origin: String::new(),
+                field: None,
+            });
         }
         let url = page.tab().url();
         let Some(selector) = &checked.selector else {
@@ -206,7 +213,11 @@ impl Args {
             Action::Select => "select in",
             other => other.as_str(),
         };
-        planned::effects_on(page, &action, selector, verb, self.secret()?, checked.limit).await
+        let Some(name) = self.secret()? else {
+            return planned::effects_on(page, &action, selector, verb, None, checked.limit).await;
+        };
+        let vault = services.get::<Vault>()?;
+        planned::effects_on(page, &action, selector, verb, Some((name, vault.as_ref())), checked.limit).await
     }
 
     /// Types a secret whose use was decided on.
@@ -215,7 +226,7 @@ impl Args {
         context: &Context,
         page: &Page,
         checked: &CheckedArguments,
-        (name, selector, origin): (&str, &Selector, &str),
+        (name, selector, now): (&str, &Selector, &PlannedEffects),
     ) -> Result<ActionOutcome, ToolError> {
         let decided = context.service::<DecidedEffects>()?;
         let value = secret::value(context, name, &decided.0)?;
@@ -223,7 +234,9 @@ impl Args {
             ToolError::new(Code::Unavailable, format!("the secret {name} is no text, and fields take text"))
         })?;
         let press = checked.press.as_ref();
-        page.type_secret(selector, value, origin, press, checked.limit).await.map_err(of_page)
+        page.type_secret(selector, value, (&now.origin, now.field.as_deref()), press, checked.limit)
+            .await
+            .map_err(of_page)
     }
 
     async fn act(
@@ -231,7 +244,7 @@ impl Args {
         context: &Context,
         page: &Page,
         checked: &CheckedArguments,
-        origin: &str,
+        now: &PlannedEffects,
     ) -> Result<ActionOutcome, ToolError> {
         let limit = checked.limit;
         let value = self.value.as_deref().unwrap_or_default();
@@ -243,7 +256,7 @@ impl Args {
             .map_err(of_page);
         };
         if let Some(name) = self.secret()? {
-            return self.type_secret(context, page, checked, (name, selector, origin)).await;
+            return self.type_secret(context, page, checked, (name, selector, now)).await;
         }
         match self.action {
             Action::Click => page.click(selector, ClickOptions::default(), limit).await,
@@ -309,7 +322,8 @@ impl Tool for BrowserInteract {
     async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
         let running = session::planned(now)?;
         let page = session::page(&running, args.tab_id, args.url.as_deref())?;
-        let PlannedEffects { effects, level, .. } = args.effects(&page, &args.checked()?, now.place).await?;
+        let PlannedEffects { effects, level, .. } =
+            args.effects(&page, &args.checked()?, (now.place, now.services)).await?;
         Ok(Plan { effects, level: Some(level), ..plan })
     }
 
@@ -349,13 +363,13 @@ async fn act_on_page(context: &Context, args: Args) -> Result<Output, ToolError>
     let page = session::page(&running, args.tab_id, args.url.as_deref())?;
     page.tab().prepare().await.map_err(of_browser)?;
     let checked = args.checked()?;
-    let now = args.effects(&page, &checked, &context.place).await?;
+    let now = args.effects(&page, &checked, (&context.place, &context.services)).await?;
     if args.action != Action::Wait {
         let decided = context.service::<DecidedEffects>()?;
         planned::require_same(&decided, &now)?;
     }
     let mark = page.tab().begin_report();
-    let outcome = args.act(context, &page, &checked, &now.origin).await?;
+    let outcome = args.act(context, &page, &checked, &now).await?;
     let is_settled = page.tab().settle(&mark, checked.limit).await;
     let report = page.tab().report(&mark);
     let options = SnapshotOptions { diff: true, budget: CHANGES, ..SnapshotOptions::default() };

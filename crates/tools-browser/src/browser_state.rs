@@ -27,7 +27,7 @@ pub struct Args {
     action: Action,
     /// Name of the state: letters, digits and _.
     name: String,
-    /// Only this domain and those below it, with save.
+    /// Domain, with those below it, to save; default all.
     domain: Option<String>,
 }
 

@@ -12,9 +12,36 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
             Some("call browser_navigate: it starts another browser; earlier tabs are lost"),
         ),
         BrowserError::Start { .. } => (Code::Unavailable, Some("the user can run `handfast doctor`")),
-        BrowserError::Missing { .. } => {
-            (Code::Unavailable, Some("the user installs one, on Debian or Ubuntu: sudo apt install chromium"))
+        BrowserError::Missing { .. } => (
+            Code::Unavailable,
+            Some("the user runs `handfast setup browser`, or on Debian or Ubuntu: sudo apt install chromium"),
+        ),
+        BrowserError::Address { .. } => (Code::Validation, None),
+        BrowserError::NoTab { .. } | BrowserError::TabClosed { .. } => {
+            (Code::NotFound, Some("browser_tabs lists the tabs; browser_navigate without `tab_id` opens one"))
         }
+        BrowserError::TooManyBrowsers { .. } => {
+            (Code::Quota, Some("try again when another session has ended"))
+        }
+        BrowserError::TooManyTabs { .. } => (Code::Quota, Some("close a tab with browser_tabs")),
+        BrowserError::NotFound { .. } | BrowserError::NotResponding { .. } => (Code::Timeout, None),
+        BrowserError::DownloadTooLarge { .. } => (Code::Quota, None),
+        BrowserError::FrameGone => (Code::Conflict, Some("the page has changed: read it again")),
+        other => of_users_browser(other),
+    };
+    let mut converted = ToolError::new(code, message);
+    if code == Code::Validation {
+        converted = ToolError::validation("url", error.to_string());
+    }
+    if let Some(hint) = hint {
+        converted = converted.hint(hint);
+    }
+    converted.because(error)
+}
+
+/// Returns the code and the hint for an error of the user's own browser, or of any other kind.
+fn of_users_browser(error: &BrowserError) -> (Code, Option<&'static str>) {
+    match error {
         BrowserError::NotPaired => (
             Code::Unavailable,
             Some(
@@ -44,27 +71,8 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
             Code::Unavailable,
             Some("browser_connect without `port` gives the browser back and starts one of its own"),
         ),
-        BrowserError::Address { .. } => (Code::Validation, None),
-        BrowserError::NoTab { .. } | BrowserError::TabClosed { .. } => {
-            (Code::NotFound, Some("browser_tabs lists the tabs; browser_navigate without `tab_id` opens one"))
-        }
-        BrowserError::TooManyBrowsers { .. } => {
-            (Code::Quota, Some("try again when another session has ended"))
-        }
-        BrowserError::TooManyTabs { .. } => (Code::Quota, Some("close a tab with browser_tabs")),
-        BrowserError::NotFound { .. } | BrowserError::NotResponding { .. } => (Code::Timeout, None),
-        BrowserError::DownloadTooLarge { .. } => (Code::Quota, None),
-        BrowserError::FrameGone => (Code::Conflict, Some("the page has changed: read it again")),
         _ => (Code::Runtime, None),
-    };
-    let mut converted = ToolError::new(code, message);
-    if code == Code::Validation {
-        converted = ToolError::validation("url", error.to_string());
     }
-    if let Some(hint) = hint {
-        converted = converted.hint(hint);
-    }
-    converted.because(error)
 }
 
 /// Converts an error of a page.

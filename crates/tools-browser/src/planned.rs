@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use browser::{Condition, Page, PageError, PlannedAction, Selector, Target};
 use tool::{Code, DecidedEffects, Effect, Level, PageAccess, Place, ToolError};
+use vault::Vault;
 
 use crate::errors::of_page;
 use crate::{origin, secret};
@@ -18,6 +19,8 @@ pub(crate) struct PlannedEffects {
     pub(crate) level: Level,
     /// Origin of the element's document; empty if the action has no element.
     pub(crate) origin: String,
+    /// Name of the field, if the entry of the secret to type names it.
+    pub(crate) field: Option<String>,
 }
 
 /// Returns the effects of an action on an element. Waits for the element if it is not there yet.
@@ -26,16 +29,17 @@ pub(crate) async fn effects_on(
     action: &PlannedAction,
     selector: &Selector,
     verb: &str,
-    secret: Option<&str>,
+    secret: Option<(&str, &Vault)>,
     limit: Duration,
 ) -> Result<PlannedEffects, ToolError> {
     let target = described(page, action, selector, limit).await?;
     let url = page.tab().url();
     let (effects, level) = of_target(&url, &target, verb);
     let origin = origin::of(own_url(&url, &target));
-    let mut planned = PlannedEffects { effects, level, origin };
-    if let Some(name) = secret {
-        planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target))?);
+    let mut planned = PlannedEffects { effects, level, origin, field: None };
+    if let Some((name, vault)) = secret {
+        planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target), vault)?);
+        planned.field = secret::field(name, &target.facts, vault).map(str::to_owned);
     }
     Ok(planned)
 }
@@ -62,7 +66,7 @@ pub(crate) async fn effects_of_upload(
     let given = given
         .ok_or_else(|| ToolError::new(Code::Permission, "the page has no server, so it gets no file"))?;
     let effects = vec![Effect::Read { path }, given];
-    Ok(PlannedEffects { effects, level: Level::Destructive, origin: origin::of(own) })
+    Ok(PlannedEffects { effects, level: Level::Destructive, origin: origin::of(own), field: None })
 }
 
 /// Describes an element, and waits for it if it is not there yet.
@@ -93,7 +97,7 @@ fn named(target: &Target) -> String {
 /// Returns the effects of an action that has no element.
 pub(crate) fn effects_of_page(url: &str, what: &str) -> PlannedEffects {
     let (effects, level) = of_use(url, what);
-    PlannedEffects { effects, level, origin: String::new() }
+    PlannedEffects { effects, level, origin: String::new(), field: None }
 }
 
 fn of_use(url: &str, what: &str) -> (Vec<Effect>, Level) {

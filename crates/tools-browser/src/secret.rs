@@ -3,7 +3,7 @@
 use browser::TargetFacts;
 use tool::{Code, Context, Effect, ToolError};
 use url::{Host, Url};
-use vault::{RequestPart, SecretBytes};
+use vault::{RequestPart, SecretBytes, Vault};
 
 /// Returns the name of the secret if the value is `{{secret:NAME}}`.
 ///
@@ -23,13 +23,15 @@ pub(crate) fn named(value: &str) -> Result<Option<&str>, ToolError> {
 /// Returns the effect of typing a secret into this field of a document with this URL.
 ///
 /// # Errors
-/// `EPERMISSION` if the field is none for a password, or if its document came over a network without
+/// `EPERMISSION` if the field is none for a password and none that the secret's entry names, or if its document came over a network without
 /// encryption.
-pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str) -> Result<Effect, ToolError> {
+pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str, vault: &Vault) -> Result<Effect, ToolError> {
     let refused =
         |why: &str| Err(ToolError::new(Code::Permission, format!("the secret {name} is not typed: {why}")));
-    if !facts.is_password {
-        return refused("the element is no field for a password");
+    if !facts.is_password && field(name, facts, vault).is_none() {
+        return refused(
+            "the element is no field for a password, and no field of the secret (`vault set --field`)",
+        );
     }
     let Some(origin) = Url::parse(url).ok().filter(Url::has_host) else {
         return refused("its page belongs to no host");
@@ -44,6 +46,15 @@ pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str) -> Result<Effec
         return refused("its page was not loaded over https");
     }
     Ok(Effect::UseSecret { name: name.to_owned(), host: crate::origin::host_of(&origin) })
+}
+
+/// Returns the name of the field if the vault's entry of the secret names the field.
+pub(crate) fn field<'a>(name: &str, facts: &'a TargetFacts, vault: &Vault) -> Option<&'a str> {
+    // Without an open vault there is no secret to type either.
+    let contents = vault.contents().ok()?;
+    let (entry, _) = contents.get(name)?;
+    let names = [facts.field_name.as_str(), facts.autocomplete.as_str()];
+    names.into_iter().find(|field| !field.is_empty() && entry.fields.iter().any(|named| named == field))
 }
 
 /// Returns the value of the secret for the host that was decided on.

@@ -1,6 +1,6 @@
 //! Steps of a trace: what a call did, and how its page looks afterwards.
 
-use browser::{Clip, Format, Step};
+use browser::{Clip, Format, Running, Step};
 use tool::{Context, ToolError};
 
 use crate::picture;
@@ -20,26 +20,25 @@ pub(crate) async fn traced<T>(
     tab: impl FnOnce(Option<&T>) -> Option<u32>,
 ) -> Result<T, ToolError> {
     let began = context.clock.now();
-    let result = action.await;
-    let Ok(running) = session::open(context) else { return result };
-    if !running.is_traced() {
-        return result;
+    let result = Box::pin(action).await;
+    if let Ok(running) = session::open(context)
+        && running.is_traced()
+    {
+        let error = result.as_ref().err().map(|error| format!("{}: {}", error.code.as_str(), error.message));
+        let duration = context.clock.now().duration_since(began).as_millis();
+        let duration_ms = u64::try_from(duration).unwrap_or_default();
+        let (url, picture) = Box::pin(shown(&running, tab(result.as_ref().ok()))).await;
+        running.add_step(Step { title, url, began, duration_ms, error, picture });
     }
-    let duration = context.clock.now().duration_since(began).as_millis();
-    let page = session::page(&running, tab(result.as_ref().ok()), None);
-    let (url, picture) = match &page {
-        Ok(page) => (page.tab().url(), taken(page).await.map_err(|error| error.message)),
-        Err(error) => (String::new(), Err(error.message.clone())),
-    };
-    running.add_step(Step {
-        title,
-        url,
-        began,
-        duration_ms: u64::try_from(duration).unwrap_or_default(),
-        error: result.as_ref().err().map(|error| format!("{}: {}", error.code.as_str(), error.message)),
-        picture,
-    });
     result
+}
+
+/// Returns the URL of a tab, and a picture of it.
+async fn shown(running: &Running, tab: Option<u32>) -> (String, Result<Vec<u8>, String>) {
+    match session::page(running, tab, None) {
+        Ok(page) => (page.tab().url(), taken(&page).await.map_err(|error| error.message)),
+        Err(error) => (String::new(), Err(error.message)),
+    }
 }
 
 async fn taken(page: &browser::Page) -> Result<Vec<u8>, ToolError> {

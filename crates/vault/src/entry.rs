@@ -225,6 +225,9 @@ pub struct Entry {
     /// Login at a git forge, if the secret is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<ForgeLogin>,
+    /// Names of fields of pages, besides those for passwords, into which a browser types the secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
 }
 
 /// Metadata to store with a value. A field that is `None` keeps its old value, or takes its default
@@ -242,6 +245,8 @@ pub struct Change {
     pub expires_at: Option<Timestamp>,
     /// Login at a git forge; default: none.
     pub login: Option<ForgeLogin>,
+    /// Names of fields of pages for the secret; default: none.
+    pub fields: Option<Vec<String>>,
 }
 
 impl Change {
@@ -250,7 +255,14 @@ impl Change {
     /// # Errors
     /// [`VaultError::Name`] for an invalid name.
     pub fn named(name: &str) -> Result<Self> {
-        Ok(Self { name: Name::parse(name)?, hosts: None, places: None, expires_at: None, login: None })
+        Ok(Self {
+            name: Name::parse(name)?,
+            hosts: None,
+            places: None,
+            expires_at: None,
+            login: None,
+            fields: None,
+        })
     }
 }
 

@@ -160,6 +160,11 @@ impl Vault {
                 set_at: now,
                 last_used_at: None,
                 login: change.login.clone().or_else(|| before.and_then(|entry| entry.login.clone())),
+                fields: change
+                    .fields
+                    .clone()
+                    .or_else(|| before.map(|entry| entry.fields.clone()))
+                    .unwrap_or_default(),
             };
             Ok((contents.changed(name, Some((entry, value))), before.is_some()))
         })

@@ -157,15 +157,31 @@ impl Server {
         self.figure_of_all("smaps_rollup", "Pss")
     }
 
+    /// Returns the memory in KiB like [`Server::resident`], without the processes whose name contains
+    /// `name`, and without those that they started.
+    pub(super) fn resident_without(&self, name: &str) -> Result<u64> {
+        self.figure_of("smaps_rollup", "Pss", &|process| {
+            let own = std::fs::read_to_string(format!("/proc/{process}/comm"));
+            own.is_ok_and(|own| own.contains(name))
+        })
+    }
+
     /// Returns a figure of `/proc/PID/status`, summed over the server and every process it has started.
     pub(super) fn status(&self, field: &str) -> Result<u64> {
         self.figure_of_all("status", field)
     }
 
     fn figure_of_all(&self, file: &str, field: &str) -> Result<u64> {
+        self.figure_of(file, field, &|_| false)
+    }
+
+    fn figure_of(&self, file: &str, field: &str, leaves_out: &dyn Fn(u32) -> bool) -> Result<u64> {
         let mut sum = 0;
         let mut waiting = vec![self.process];
         while let Some(process) = waiting.pop() {
+            if leaves_out(process) {
+                continue;
+            }
             let figure = match std::fs::read_to_string(format!("/proc/{process}/{file}")) {
                 Ok(status) => figure(&status, field),
                 Err(error) if process == self.process => {

@@ -109,7 +109,8 @@ impl Page {
         Ok(outcome)
     }
 
-    /// Sets the value of a field for a password, in a document of this origin alone. The page never
+    /// Sets the value of a field for a password, or of the field of this name, in a document of this origin
+    /// alone. The field is one for a secret from then on. The page never
     /// moves the value to another field or document: nothing is typed where the focus happens to be.
     /// Its events are those of a script.
     ///
@@ -119,13 +120,13 @@ impl Page {
         &self,
         selector: &Selector,
         secret: &str,
-        origin: &str,
+        (origin, field): (&str, Option<&str>),
         press: Option<&KeyPress>,
         limit: Duration,
     ) -> Result<ActionOutcome, PageError> {
         let deadline = Instant::now() + limit;
         let element = self.ready(selector, Need::Type, deadline).await?;
-        let values = [json!(element.number), json!(secret), json!(origin)];
+        let values = [json!(element.number), json!(secret), json!(origin), json!(field.unwrap_or_default())];
         let state: FieldState = self.call_on(&element.frame, "setSecret", values, selector).await?;
         let mut outcome = ActionOutcome::new(element.frame.reference(element.number), element.is_new);
         outcome.notes.extend(difference(&state, &Typing::new(secret), true));

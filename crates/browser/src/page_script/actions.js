@@ -64,11 +64,16 @@ function setValue(number, value) {
 const typedSecrets = new Set();
 
 /// Sets the value of a secret field of this origin, in the turn in which both are checked.
-function setSecret(number, value, origin) {
+function setSecret(number, value, origin, field) {
   const element = attached(number);
   if (!element) return gone(number);
   if (location.origin !== origin) return { problem: 'origin', detail: `its document belongs to ${location.origin} now` };
-  if (localNameOf(element) !== 'input' || !isSecret(element)) return { problem: 'field', detail: 'it is no field for a password' };
+  const tag = localNameOf(element);
+  const names = [attribute(element, 'name') || attribute(element, 'id'), attribute(element, 'autocomplete')];
+  if (field !== '' && (tag === 'input' || tag === 'textarea') && names.includes(field)) secretFields.add(element);
+  if ((tag !== 'input' && !secretFields.has(element)) || !isSecret(element)) {
+    return { problem: 'field', detail: 'it is no field for this secret' };
+  }
   typedSecrets.add(value);
   element.focus();
   element.value = value;

@@ -1,6 +1,9 @@
 //! Requests of a tab: those in flight, and their entries in the log.
 
-use cdp::protocol::network::{LoadingFailed, LoadingFinished, RequestWillBeSent, ResponseReceived};
+use cdp::protocol::network::{
+    LoadingFailed, LoadingFinished, RequestWillBeSent, ResponseReceived, WebSocketClosed, WebSocketCreated,
+    WebSocketFrameError, WebSocketHandshakeResponseReceived, WebSocketWillSendHandshakeRequest,
+};
 use cdp::{Event, EventKind, RequestId, SessionClient};
 
 use super::with;
@@ -22,10 +25,7 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
                 if event.kind.as_deref() == Some("Document") {
                     state.status = Some((event.request_id.clone(), event.response.status));
                 }
-                let entry = state.requests.get(&event.request_id).map(|request| request.entry);
-                if let Some(entry) = entry.and_then(|entry| state.log.request(entry)) {
-                    entry.status = Some(event.response.status);
-                }
+                change_entry(state, &event.request_id, |entry| entry.status = Some(event.response.status));
             });
         }),
         LoadingFinished::METHOD => with(event, |event: LoadingFinished| {
@@ -45,7 +45,64 @@ pub(super) fn take(tab: &Tab, client: &SessionClient, event: &Event) {
                 });
             });
         }),
+        WebSocketCreated::METHOD => with(event, |event: WebSocketCreated| {
+            tab.change(|state| begin_socket(state, client, event));
+        }),
+        WebSocketWillSendHandshakeRequest::METHOD => {
+            with(event, |event: WebSocketWillSendHandshakeRequest| {
+                tab.change(|state| {
+                    let time_ms = event.wall_time * 1000.0;
+                    if let Some(entry) = state.requests.begun(&event.request_id, event.timestamp) {
+                        state.log.set_time(entry, time_ms);
+                    }
+                });
+            });
+        }
+        WebSocketHandshakeResponseReceived::METHOD => {
+            with(event, |event: WebSocketHandshakeResponseReceived| {
+                tab.change(|state| {
+                    change_entry(state, &event.request_id, |entry| {
+                        entry.status = Some(event.response.status);
+                    });
+                });
+            });
+        }
+        WebSocketFrameError::METHOD => with(event, |event: WebSocketFrameError| {
+            tab.change(|state| {
+                change_entry(state, &event.request_id, |entry| {
+                    entry.failure = Some(cut(&event.error_message, limits::NAME));
+                });
+            });
+        }),
+        WebSocketClosed::METHOD => with(event, |event: WebSocketClosed| {
+            tab.change(|state| end(state, &event.request_id, event.timestamp, |_| {}));
+        }),
         _ => {}
+    }
+}
+
+/// Adds a WebSocket to the requests. The browser says the time of its begin later.
+fn begin_socket(state: &mut TabState, client: &SessionClient, event: WebSocketCreated) {
+    let resource = "WebSocket".to_owned();
+    let entry = RequestEntry {
+        method: "GET".to_owned(),
+        url: address::shown(&event.url),
+        resource: resource.clone(),
+        status: None,
+        bytes: 0,
+        duration_ms: None,
+        failure: None,
+    };
+    let entry = state.log.push(state.log.last_time(), LogEvent::Request(entry));
+    let (id, session) = (event.request_id, client.id().clone());
+    state.requests.begin(Request { id, session, loader: None, resource, began: 0.0, entry });
+}
+
+/// Changes the entry of a request in flight.
+fn change_entry(state: &mut TabState, id: &RequestId, change: impl FnOnce(&mut RequestEntry)) {
+    let entry = state.requests.get(id).map(|request| request.entry);
+    if let Some(entry) = entry.and_then(|entry| state.log.request(entry)) {
+        change(entry);
     }
 }
 

@@ -76,3 +76,27 @@ fn a_page_that_floods_its_console_costs_a_bounded_log() {
         assert!(serde_json::to_string(&log).unwrap().len() < limits::LOG_ENTRIES * (limits::TEXT + 200));
     });
 }
+
+#[test]
+fn a_web_socket_is_in_the_log_with_what_became_of_it() {
+    run(async |ground| {
+        let tab = ground.open("<p>x").await;
+        // The server of the page speaks no WebSocket.
+        let failed = "new Promise(done => { const s = new WebSocket(location.origin.replace('http', 'ws') + '/socket'); s.onclose = () => done('closed') })";
+        assert_eq!(page::<String>(&tab, failed).await, "closed");
+        let action = tab.begin_report();
+        tab.settle(&action, LIMIT).await;
+        let log = tab.events(&LogFilter {
+            contains: Some("/socket".into()),
+            requests: true,
+            ..LogFilter::default()
+        });
+        let LogEvent::Request(socket) = &log.entries[0].event else { panic!("{log:?}") };
+        assert_eq!(
+            (socket.resource.as_str(), socket.duration_ms.is_some()),
+            ("WebSocket", true),
+            "{socket:?}"
+        );
+        assert!(socket.failure.is_some() && log.entries[0].time_ms > 1.0e12, "{log:?}");
+    });
+}

@@ -2,7 +2,7 @@
 
 use browser::{BrowserError, Clip, Format, Page, PlannedAction, Rectangle, Selector};
 
-use crate::harness::{page, page as harness_page, run};
+use crate::harness::{page as evaluated, run};
 
 #[test]
 fn pictures_have_the_size_of_what_they_show() {
@@ -15,7 +15,7 @@ fn pictures_have_the_size_of_what_they_show() {
         let full = tab.screenshot(Clip::FullPage, Format::Jpeg { quality: 60 }, u32::MAX).await.unwrap();
         assert_eq!((full.width, full.height), (1280, 3000));
         assert!(full.bytes.starts_with(b"\xff\xd8"));
-        page::<()>(&tab, "void window.scrollTo(0, 1000)").await;
+        evaluated::<()>(&tab, "void window.scrollTo(0, 1000)").await;
         let part = Rectangle { x: 10.0, y: 20.0, width: 30.0, height: 40.0 };
         let part = tab.screenshot(Clip::Box(part), Format::Png, u32::MAX).await.unwrap();
         assert_eq!((part.width, part.height), (30, 40));
@@ -66,12 +66,8 @@ fn an_element_is_marked_in_a_picture_and_the_page_does_not_see_it() {
         assert_eq!(after.bytes, plain.bytes);
         let around = page.tab().marked_picture(far.facts.area).await.unwrap();
         assert!(around.height > 400 && around.bytes.len() > 1_000, "{}", around.height);
-        let changes = harness_page::<u32>(page.tab(), "window.changes").await;
+        let changes = evaluated::<u32>(page.tab(), "window.changes").await;
         assert_eq!(changes, 0);
-        if let Ok(folder) = std::env::var("SHOWN") {
-            std::fs::write(format!("{folder}/buy.png"), &marked.bytes).unwrap();
-            std::fs::write(format!("{folder}/far.png"), &around.bytes).unwrap();
-        }
     });
 }
 

@@ -135,3 +135,56 @@ pub struct WebSocketCreated {
     pub url: String,
 }
 event!(WebSocketCreated, "Network.webSocketCreated");
+
+/// A WebSocket asks its server for the upgrade.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebSocketWillSendHandshakeRequest {
+    /// Id of the socket.
+    pub request_id: RequestId,
+    /// Time.
+    pub timestamp: f64,
+    /// Seconds since 1970.
+    pub wall_time: f64,
+}
+event!(WebSocketWillSendHandshakeRequest, "Network.webSocketWillSendHandshakeRequest");
+
+/// The server of a WebSocket has answered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebSocketHandshakeResponseReceived {
+    /// Id of the socket.
+    pub request_id: RequestId,
+    /// The answer.
+    pub response: WebSocketResponse,
+}
+event!(WebSocketHandshakeResponseReceived, "Network.webSocketHandshakeResponseReceived");
+
+/// Answer to the request of a WebSocket.
+#[derive(Debug, Clone, Deserialize)]
+pub struct WebSocketResponse {
+    /// Status of HTTP: 101 if the socket is open.
+    pub status: u16,
+}
+
+/// A WebSocket has failed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebSocketFrameError {
+    /// Id of the socket.
+    pub request_id: RequestId,
+    /// Reason.
+    pub error_message: String,
+}
+event!(WebSocketFrameError, "Network.webSocketFrameError");
+
+/// A WebSocket has closed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WebSocketClosed {
+    /// Id of the socket.
+    pub request_id: RequestId,
+    /// Time.
+    pub timestamp: f64,
+}
+event!(WebSocketClosed, "Network.webSocketClosed");

@@ -1,9 +1,12 @@
 //! `handfast doctor`: tests what this machine really enforces.
 
+mod browser;
 mod calls;
 mod search_path;
 mod toolchains;
 mod way_out;
+
+pub(crate) use browser::try_browser;
 
 use std::process::ExitCode;
 
@@ -46,6 +49,7 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     findings.push(toolchains::finding(&attempter));
     findings.extend(composed.as_ref().ok().map(search_path::finding));
     findings.extend(way_out::findings(&attempter));
+    findings.extend(composed.as_ref().ok().map(browser::finding));
     findings.extend(embeddings(composed.as_ref().ok()));
     let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
@@ -77,7 +81,7 @@ const SUBJECTS: [(&str, &[&str]); 6] = [
         &["cell", "namespace", "privileges", "landlock", "host-process", "mount", "trace", "set-user-id"],
     ),
     ("Limits", &["memory", "processes", "file-size", "deadline", "output"]),
-    ("Programs and knowledge", &["search-path", "embeddings"]),
+    ("Programs and knowledge", &["search-path", "browser", "embeddings"]),
 ];
 
 /// Width of the report in columns.

@@ -192,7 +192,8 @@ fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> 
     };
     let named = Change::named(name).map_err(Failure::usage)?;
     let places = (!positions.is_empty()).then(|| RequestParts::of(&positions));
-    Ok(Change { hosts: hosts(bound), places, expires_at, ..named })
+    let fields = (!bound.fields.is_empty()).then(|| bound.fields.clone());
+    Ok(Change { hosts: hosts(bound), places, expires_at, fields, ..named })
 }
 
 /// Reads the value from the terminal if there is one, or else from standard input.
@@ -258,6 +259,7 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
             json!({
                 "name": entry.name, "hosts": entry.hosts, "places": entry.places.names(), "set_at": entry.set_at,
                 "last_used_at": entry.last_used_at, "expires_at": entry.expires_at, "login": entry.login,
+                "fields": entry.fields,
             })
         });
         return print_json(&rows.collect::<Vec<_>>());
@@ -277,8 +279,13 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
         let used = entry.last_used_at.map_or("never used".to_owned(), |time| format!("used {time:.0}"));
         let login =
             entry.login.as_ref().map(|login| format!("login {} at {}; ", login.user, login.kind.as_str()));
+        let fields = if entry.fields.is_empty() {
+            String::new()
+        } else {
+            format!("; fields {}", tool::visible(&entry.fields.join(", ")))
+        };
         text.push_str(&format!(
-            "{}  {hosts}  ({}{}; set {:.0}, {used}{ends})\n",
+            "{}  {hosts}  ({}{}{fields}; set {:.0}, {used}{ends})\n",
             entry.name.as_str(),
             login.unwrap_or_default(),
             entry.places.names().join(", "),

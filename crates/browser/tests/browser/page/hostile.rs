@@ -1,6 +1,6 @@
 //! Pages that try to mislead, to hide, or to be too large.
 
-use browser::{ClickOptions, ReadOptions, SnapshotOptions, tokens};
+use browser::{BrowserError, ClickOptions, PageError, ReadOptions, SnapshotOptions, tokens};
 
 use crate::harness::{LIMIT, page as evaluate, run};
 use crate::page::{SHORT, look, open, selector};
@@ -129,6 +129,43 @@ fn a_page_without_bounds_is_read_within_bounds() {
         assert!(snapshot.text.contains("inside each other"), "{}", snapshot.text);
         let budget = SnapshotOptions { budget: 50, ..SnapshotOptions::default() };
         assert!(tokens(&page.snapshot(&budget).await.unwrap().text) < 150);
+    });
+}
+
+#[test]
+fn fifty_megabytes_of_text_end_in_time_and_leave_other_pages_alone() {
+    run(async |ground| {
+        let page = open(&ground, "<h1>Top</h1><div id=r></div>").await;
+        evaluate::<()>(page.tab(), "void (r.textContent = 'word '.repeat(10_000_000))").await;
+        // The browser itself takes some ten seconds to lay this out.
+        match page.snapshot(&SnapshotOptions::default()).await {
+            Ok(snapshot) => assert!(snapshot.tokens < 1_000, "{}", snapshot.tokens),
+            Err(PageError::Browser(BrowserError::NotResponding { .. })) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let other = open(&ground, "<p>Other</p>").await;
+        assert_eq!(look(&other).await.text, "\"Other\"\n");
+        ground.session.close(page.tab().number()).await.unwrap();
+    });
+}
+
+#[test]
+fn twenty_thousand_elements_inside_each_other_are_read_or_end_their_page_alone() {
+    run(async |ground| {
+        let deep = format!("<h1>Top</h1>{}<button>Deep</button>", "<div>".repeat(20_000));
+        let page = open(&ground, &format!("{deep}{}<button>Last</button>", "</div>".repeat(20_000))).await;
+        // The browser's parser keeps elements of a document beside each other beyond some depth.
+        assert!(look(&page).await.text.contains("Last"));
+        page.click(&selector("xpath://button[.='Last']"), ClickOptions::default(), LIMIT).await.unwrap();
+        let page = open(&ground, "<h1>Top</h1><div id=r></div>").await;
+        evaluate::<()>(page.tab(), "(() => { let at = r; for (let i = 0; i < 20_000; i++) at = at.appendChild(document.createElement('div')) })()").await;
+        // Chromium itself runs out of stack where a script makes them.
+        match page.snapshot(&SnapshotOptions::default()).await {
+            Ok(snapshot) => assert!(snapshot.text.contains("inside each other"), "{}", snapshot.text),
+            Err(PageError::Browser(BrowserError::Crashed { .. })) => {}
+            Err(error) => panic!("{error}"),
+        }
+        assert!(look(&page).await.text.contains("Top"), "the page is loaded again");
     });
 }
 

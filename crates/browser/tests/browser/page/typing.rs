@@ -143,7 +143,7 @@ fn a_secret_is_set_in_a_field_for_a_password_of_its_origin_alone() {
         let page = open(&ground, html).await;
         let origin: String = evaluate(page.tab(), "location.origin").await;
         let set = async |field: &str, origin: &str| {
-            page.type_secret(&selector(field), "s3cret-value", origin, None, SHORT).await
+            page.type_secret(&selector(field), "s3cret-value", (origin, None), None, SHORT).await
         };
         assert!(set("#t", &origin).await.is_err(), "a plain field");
         assert!(set("#p", "https://shop.example").await.is_err(), "another origin");
@@ -153,6 +153,16 @@ fn a_secret_is_set_in_a_field_for_a_password_of_its_origin_alone() {
         assert_eq!((outcome.value, outcome.notes.len()), (None, 0));
         assert_eq!(evaluate::<String>(page.tab(), values).await, "s3cret-value");
         assert_eq!(evaluate::<Vec<String>>(page.tab(), "seen").await, ["p"]);
+        // A field that the caller names is one for a secret from then on.
+        let named =
+            page.type_secret(&selector("#t"), "s3cret-value", (&origin, Some("t")), None, SHORT).await;
+        assert_eq!(named.unwrap().value, None);
+        let other =
+            page.type_secret(&selector("#t"), "s3cret-value", (&origin, Some("p")), None, SHORT).await;
+        assert!(other.is_ok(), "it has become one");
+        let shown = page.snapshot(&browser::SnapshotOptions::default()).await.unwrap().text;
+        assert!(!shown.contains("s3cret") && page.masks(&[]).await.unwrap().is_readable, "{shown}");
+        evaluate::<()>(page.tab(), "void (document.querySelector('#t').value = '')").await;
         // The eye beside a password shows it to people, not to us.
         let _: String = evaluate(page.tab(), "document.querySelector('#p').type = 'text'").await;
         let shown = page.snapshot(&browser::SnapshotOptions::default()).await.unwrap().text;

@@ -53,7 +53,7 @@ fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
     let words: Vec<String> = own.chain(["seek".to_owned(), home.display().to_string()]).collect();
     let profile = json!({ "sandbox_config": { "normal": { "allowed_read_paths": [".", program] } } });
     fs::write(configuration.join(USER_FILE), profile.to_string())?;
-    let places = Places { home: Some(home.clone()), configuration: Some(configuration) };
+    let places = Places { home: Some(home.clone()), configuration: Some(configuration), ..Places::default() };
     let commands = [(program, words)];
     let inside = make_calls(folder.path(), places, &commands)?.pop().unwrap_or_default();
     let outside = attempter.outside().args(["seek".as_ref(), home.as_os_str()]).output()?;

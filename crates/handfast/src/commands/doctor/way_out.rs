@@ -83,7 +83,7 @@ fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     let own = attempter.arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let own: Vec<String> = own.collect();
     let commands = asked.map(|words| (program.clone(), [own.clone(), words].concat()));
-    make_calls(folder.path(), Places { configuration: Some(configuration), home: None }, &commands)
+    make_calls(folder.path(), Places { configuration: Some(configuration), ..Places::default() }, &commands)
 }
 
 /// Answers requests until this process ends.

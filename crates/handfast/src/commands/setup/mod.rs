@@ -1,9 +1,10 @@
 //! `handfast setup`: `sandbox` gives this machine's cells their namespaces, or reports the
-//! obstacle. `embeddings.rs` implements `embeddings`.
+//! obstacle. `browser.rs` implements `browser`, and `embeddings.rs` implements `embeddings`.
 //!
 //! The only change is the AppArmor profile for this program, and only if AppArmor is the obstacle.
 //! Every other setting affects the whole machine, and is left to its administrator.
 
+mod browser;
 mod embeddings;
 mod obstacle;
 mod profile;
@@ -17,7 +18,8 @@ use ::sandbox::SandboxError;
 use rustix::process::geteuid;
 
 use super::{Failure, print};
-use crate::cli::{Global, SetupCommand};
+use crate::cli::Global;
+use crate::cli_setup::SetupCommand;
 use crate::host_environment::HostEnvironment;
 use crate::report::{note, warn};
 use obstacle::{Machine, Obstacle};
@@ -26,6 +28,7 @@ use profile::{Profile, Written};
 pub(super) fn run(global: &Global, command: &SetupCommand) -> Result<ExitCode, Failure> {
     match command {
         SetupCommand::Sandbox { print, remove } => sandbox(*print, *remove),
+        SetupCommand::Browser { from, remove } => browser::run(global, from.as_deref(), *remove),
         SetupCommand::Embeddings { from, remove } => embeddings::run(global, from.as_deref(), *remove),
     }
 }
