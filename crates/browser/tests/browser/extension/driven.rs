@@ -98,12 +98,10 @@ impl UserChromium {
             .unwrap();
         let session = SessionId::from(attached["sessionId"].as_str().unwrap());
         let page = UserPage { connection: self.connection.clone(), session };
-        let is_there = format!(
-            "new Promise(done => document.readyState === 'complete' ? done(location.href) : addEventListener('load', () => done(location.href)))"
-        );
+        let is_there = "new Promise(done => document.readyState === 'complete' ? done(location.href) : addEventListener('load', () => done(location.href)))";
         // The first document of a new tab is empty.
         loop {
-            if let Some(Value::String(href)) = page.try_evaluate(&is_there).await
+            if let Some(Value::String(href)) = page.try_evaluate(is_there).await
                 && href != "about:blank"
             {
                 return page;
@@ -257,7 +255,7 @@ impl Lender {
         paired.unwrap();
     }
 
-    pub(crate) fn owner(&self, name: &str) -> (Owner, Timestamp) {
+    fn owner(name: &str) -> (Owner, Timestamp) {
         (Owner::Session(OwnerId(name.to_owned())), Timestamp::UNIX_EPOCH)
     }
 
@@ -269,12 +267,12 @@ impl Lender {
     /// Borrows the browser for a session.
     pub(crate) async fn try_borrow(&self, session: &str) -> Result<Arc<Running>, BrowserError> {
         let source = CellSource::new(session.to_owned(), |_| Err("no cell is needed".into()));
-        self.browsers.lend(&source, self.owner(session), (self.port, self.state.path())).await
+        self.browsers.lend(&source, Self::owner(session), (self.port, self.state.path())).await
     }
 
     /// Returns the browser once it can be used, as a call does.
     pub(crate) async fn ready(&self) -> Result<Arc<Running>, BrowserError> {
-        self.browsers.start(&self.source, self.owner("one")).await.map(|(running, _)| running)
+        self.browsers.start(&self.source, Self::owner("one")).await.map(|(running, _)| running)
     }
 
     pub(crate) fn end(&self) {
