@@ -12,7 +12,7 @@ export async function forgetKey() {
 }
 export async function readMemory() {
     const kept = await chrome.storage.session.get(null);
-    return { groups: [], attached: {}, instance: "", ...kept };
+    return { groups: [], attached: {}, instance: "", lost: 0, ...kept };
 }
 export async function keepMemory(memory) {
     await chrome.storage.session.set(memory);

@@ -3,6 +3,8 @@
 import { keepMemory, readMemory } from "./settings.js";
 import { unshareable } from "./shareable.js";
 const TITLE = "Handfast";
+/** Milliseconds for which the debugger stays attached without a connection. */
+const PATIENCE = 300_000;
 /** Returns the URL of a tab. A tab that has just been opened has none yet. */
 export function urlOf(tab) {
     return tab.url || tab.pendingUrl || "about:blank";
@@ -10,7 +12,7 @@ export function urlOf(tab) {
 /** The shared tabs. */
 export class Tabs {
     watcher;
-    memory = { groups: [], attached: {}, instance: "" };
+    memory = { groups: [], attached: {}, instance: "", lost: 0 };
     attaching = new Map();
     constructor(watcher) {
         this.watcher = watcher;
@@ -133,6 +135,17 @@ export class Tabs {
     }
     async detachAll() {
         await Promise.all(Object.keys(this.memory.attached).map((id) => this.detach(Number(id))));
+    }
+    /** Notes that a connection has begun or ended. */
+    connection(isThere) {
+        this.memory.lost = isThere ? 0 : Date.now();
+        this.keep();
+    }
+    /** Detaches from all tabs if no program has come back for a long time: it was ended without a goodbye. */
+    async giveUp() {
+        if (this.memory.lost > 0 && Date.now() - this.memory.lost > PATIENCE) {
+            await this.detachAll();
+        }
     }
     /** Stops sharing all tabs. */
     async unshareAll() {

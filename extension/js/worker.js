@@ -60,10 +60,12 @@ async function reach() {
         socket = own;
         isAnnounced = false;
         problem = "";
+        tabs.connection(true);
         own.onmessage = (event) => void take(JSON.parse(event.data));
         own.onclose = () => {
             if (socket === own) {
                 socket = undefined;
+                tabs.connection(false);
                 // The debugger stays attached, so that the program goes on where it was.
                 void reach();
             }
@@ -314,7 +316,7 @@ chrome.tabs.onCreated.addListener((tab) => {
 });
 chrome.alarms.onAlarm.addListener((alarm) => {
     if (alarm.name === ALARM) {
-        void reach();
+        void reach().then(() => tabs.giveUp());
     }
 });
 async function wake() {

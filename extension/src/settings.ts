@@ -47,11 +47,13 @@ export interface Memory {
   attached: Record<number, Attachment>;
   /** Listener that the debugger was attached for. */
   instance: string;
+  /** Time of the end of the last connection, in milliseconds; 0 while there is one. */
+  lost: number;
 }
 
 export async function readMemory(): Promise<Memory> {
   const kept = await chrome.storage.session.get<Partial<Memory>>(null);
-  return { groups: [], attached: {}, instance: "", ...kept };
+  return { groups: [], attached: {}, instance: "", lost: 0, ...kept };
 }
 
 export async function keepMemory(memory: Memory): Promise<void> {

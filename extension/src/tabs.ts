@@ -5,6 +5,8 @@ import { keepMemory, readMemory, type Attachment, type Memory } from "./settings
 import { unshareable } from "./shareable.js";
 
 const TITLE = "Handfast";
+/** Milliseconds for which the debugger stays attached without a connection. */
+const PATIENCE = 300_000;
 
 /** A tab as the program sees it. */
 export interface SharedTab extends Attachment {
@@ -29,7 +31,7 @@ export interface Watcher {
 
 /** The shared tabs. */
 export class Tabs {
-  private memory: Memory = { groups: [], attached: {}, instance: "" };
+  private memory: Memory = { groups: [], attached: {}, instance: "", lost: 0 };
   private readonly attaching = new Map<number, Promise<void>>();
 
   constructor(private readonly watcher: Watcher) {}
@@ -163,6 +165,19 @@ export class Tabs {
 
   async detachAll(): Promise<void> {
     await Promise.all(Object.keys(this.memory.attached).map((id) => this.detach(Number(id))));
+  }
+
+  /** Notes that a connection has begun or ended. */
+  connection(isThere: boolean): void {
+    this.memory.lost = isThere ? 0 : Date.now();
+    this.keep();
+  }
+
+  /** Detaches from all tabs if no program has come back for a long time: it was ended without a goodbye. */
+  async giveUp(): Promise<void> {
+    if (this.memory.lost > 0 && Date.now() - this.memory.lost > PATIENCE) {
+      await this.detachAll();
+    }
   }
 
   /** Stops sharing all tabs. */

@@ -149,7 +149,7 @@ fn the_users_browser_is_lent_to_the_tools_within_the_policy() {
         "chrome.tabs.query({{}}).then(all => chrome.runtime.sendMessage({{type: 'share', tab: all.find(tab => tab.url === '{shop}').id}}))"
     );
     assert_eq!(chromium.evaluate(&options, &share)["status"]["shared"], true);
-    // The same tools use it.
+    // From now on, the tools use it.
     let connected = server.data("browser_connect", connect.clone());
     assert_eq!((&connected["connected"], &connected["tabs"][0]["url"]), (&json!(true), &json!(shop)));
     assert_eq!(connected["tabs"].as_array().unwrap().len(), 1, "{connected:#}");
@@ -187,7 +187,19 @@ fn the_users_browser_is_lent_to_the_tools_within_the_policy() {
     eventually("the browser is given back", || {
         ask(&mut chromium, json!({"type": "status"}))["status"]["connected"] == false
     });
+    // A session that ends detaches the debugger, and leaves the tabs: the shop twice, and an empty one.
+    let attached = "chrome.debugger.getTargets().then(all => all.filter(one => one.attached && one.url.includes('shop.test')).length)";
+    server.data("browser_connect", connect);
+    assert_eq!(chromium.evaluate(&options, attached), 2);
     server.end();
+    eventually("the debugger is detached", || chromium.evaluate(&options, attached) == 1);
+    assert_eq!(
+        chromium.evaluate(
+            &options,
+            "chrome.tabs.query({}).then(all => all.filter(tab => tab.groupId >= 0).length)"
+        ),
+        3
+    );
     let key = std::fs::read_to_string(fixture.state().join("browser-extension.json")).unwrap();
     let key: Value = serde_json::from_str(&key).unwrap();
     let recorded = json!(fixture.recorded()).to_string();

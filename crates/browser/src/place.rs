@@ -63,10 +63,11 @@ impl BrowserPlace {
         }
     }
 
-    /// Ends the browser in a cell, and waits until it has ended. Blocks.
+    /// Ends the browser in a cell, or the use of the user's, and waits for that. Blocks.
     pub(crate) fn end(&self) {
-        if let Self::Cell(cell) = self {
-            cell.end();
+        match self {
+            Self::Cell(cell) => cell.end(),
+            Self::User(user) => user.end(),
         }
     }
 }

@@ -313,9 +313,13 @@ impl ResourcePool for Browsers {
                 kind: "browser",
                 owner: browser.owner.clone(),
                 since: browser.since,
-                description: running.version().to_owned(),
+                description: if running.is_users() {
+                    format!("{}, the user's own", running.version())
+                } else {
+                    running.version().to_owned()
+                },
                 // The thread that supervises the cell.
-                usage: ResourceUsage { threads: 1, ..ResourceUsage::default() },
+                usage: ResourceUsage { threads: u64::from(!running.is_users()), ..ResourceUsage::default() },
             })
         };
         owned.into_iter().filter_map(shown).collect()

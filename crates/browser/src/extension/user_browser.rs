@@ -25,8 +25,9 @@ use crate::extension::{keys, pairing};
 
 /// Time that a caller waits for the extension: it looks for this program at least every 30 seconds.
 const ARRIVAL: Duration = Duration::from_secs(40);
-/// Time in which the goodbye is sent.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time in which the goodbye is sent, and the time between looks at whether it is.
+const FAREWELL: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The user's browser, and the listener that its extension connects to. When this is dropped, nothing
 /// listens any more, and the extension detaches its debugger. The tabs stay.
@@ -35,27 +36,14 @@ pub(crate) struct UserBrowser {
     pub(crate) browser: Browser,
     bridge: Arc<Bridge>,
     port: u16,
-    serving: JoinHandle<()>,
     _listener: Listener,
 }
 
 impl Drop for UserBrowser {
     fn drop(&mut self) {
-        // The task sends the goodbye and then ends by itself.
+        // The task that carries the connection sends the goodbye, and ends.
         self.bridge.leave();
         self.browser.shut();
-        if self.serving.is_finished() {
-            return;
-        }
-        let serving = self.serving.abort_handle();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                tokio::time::sleep(FAREWELL).await;
-                serving.abort();
-            });
-        } else {
-            serving.abort();
-        }
     }
 }
 
@@ -79,17 +67,17 @@ impl UserBrowser {
         let listener =
             listening.map_err(|error| BrowserError::PortInUse { port, reason: error.to_string() })?;
         let (bridge, reader, writer) = Bridge::new();
-        let serving = tokio::spawn(serve(admitted, Arc::clone(&bridge)));
+        // It ends with the listener.
+        tokio::spawn(serve(admitted, Arc::clone(&bridge)));
         let port = listener.port();
         let arriving = tokio::time::timeout(wait.unwrap_or(ARRIVAL), bridge.until_connected());
         if arriving.await.is_err() {
-            serving.abort();
             return Err(BrowserError::NoExtension { port });
         }
         // The user's window decides on the size of its pages.
         let settings = Settings { has_windows: true, ..Settings::new("") };
         let browser = Browser::over(Connection::start(reader, writer), settings).await?;
-        Ok(Self { browser, bridge, port, serving, _listener: listener })
+        Ok(Self { browser, bridge, port, _listener: listener })
     }
 
     /// Announces the tabs that are shared, after a session was made, and waits until it has them.
@@ -104,6 +92,15 @@ impl UserBrowser {
             None => Err(BrowserError::NoExtension { port: self.port }),
             Some(hello) if hello.paused => Err(BrowserError::Paused),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Says goodbye, so that the extension detaches its debugger, and waits until that is sent. Blocks.
+    pub(crate) fn end(&self) {
+        self.bridge.leave();
+        let until = std::time::Instant::now() + FAREWELL;
+        while self.bridge.hello().is_some() && std::time::Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
     }
 
