@@ -149,7 +149,7 @@ fn the_users_browser_is_lent_to_the_tools_within_the_policy() {
         "chrome.tabs.query({{}}).then(all => chrome.runtime.sendMessage({{type: 'share', tab: all.find(tab => tab.url === '{shop}').id}}))"
     );
     assert_eq!(chromium.evaluate(&options, &share)["status"]["shared"], true);
-    // From now on, the tools use it.
+    // The tools use it from now on.
     let connected = server.data("browser_connect", connect.clone());
     assert_eq!((&connected["connected"], &connected["tabs"][0]["url"]), (&json!(true), &json!(shop)));
     assert_eq!(connected["tabs"].as_array().unwrap().len(), 1, "{connected:#}");

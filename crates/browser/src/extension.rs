@@ -50,6 +50,9 @@ const PING: Duration = Duration::from_secs(20);
 /// Time without any message after which a connection counts as broken.
 const SILENCE: Duration = Duration::from_mins(1);
 
+/// Time that a call waits for an extension whose connection broke: it tries again every 5 seconds.
+const BACK: Duration = Duration::from_secs(8);
+
 /// Code of an error in an answer of the bridge: the extension is not connected.
 pub(crate) const NOT_CONNECTED: i64 = -33_001;
 /// Code of an error: the user has paused the extension.

@@ -1,15 +1,11 @@
 //! The place of a browser: in a cell, or on the user's desktop.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::browser::Browser;
 use crate::cell::BrowserInCell;
 use crate::error::BrowserError;
 use crate::extension::UserBrowser;
-
-/// Time that a call waits for an extension whose connection broke: it tries again every 5 seconds.
-const BACK: Duration = Duration::from_secs(8);
 
 /// A browser, with what ends its use when it is dropped.
 pub(crate) enum BrowserPlace {
@@ -39,11 +35,11 @@ impl BrowserPlace {
         }
     }
 
-    /// Checks that the browser can be used now. Waits a little for an extension to come back.
+    /// Checks that the browser can be used now.
     pub(crate) async fn ready(&self) -> Result<(), BrowserError> {
         match self {
             Self::Cell(_) => Ok(()),
-            Self::User(user) => user.back(BACK).await,
+            Self::User(user) => user.ready().await,
         }
     }
 

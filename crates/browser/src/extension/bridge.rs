@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::extension::messages::{CallError, FromExtension, Hello, RawMessage, SharedTab, ToExtension};
 use crate::extension::methods;
 use crate::extension::routes::{Pending, Route, Socket, State, session_of, target_info};
-use crate::extension::{NOT_CONNECTED, PAUSED, shareable};
+use crate::extension::{BACK, NOT_CONNECTED, PAUSED, shareable};
 
 /// Sentence for a call that the extension cannot take.
 pub(super) const DISCONNECTED: &str = "the extension in the user's browser is not connected";
@@ -49,6 +50,8 @@ impl ReadMessages for BridgeReader {
 
 impl WriteMessages for BridgeWriter {
     async fn write(&mut self, message: Vec<u8>) -> io::Result<()> {
+        // The other calls wait behind this one: all of them need the extension.
+        self.0.until_back().await;
         self.0.take_call(&message);
         Ok(())
     }
@@ -67,6 +70,17 @@ impl Bridge {
     pub(super) async fn until_connected(&self) {
         // The sender lives as long as the bridge, so the wait cannot fail.
         let _ = self.connected.subscribe().wait_for(|connected| *connected).await;
+    }
+
+    /// Waits a little while for an extension whose connection has just broken.
+    pub(super) async fn until_back(&self) {
+        let back_by = {
+            let state = self.state.lock();
+            state.back_by.filter(|_| state.socket.is_none())
+        };
+        if let Some(back_by) = back_by {
+            let _ = tokio::time::timeout_at(back_by, self.until_connected()).await;
+        }
     }
 
     /// Returns the state of the extension; `None` if it is not connected.
@@ -107,6 +121,7 @@ impl Bridge {
         let mut state = self.state.lock();
         if state.socket.as_ref().is_some_and(|socket| socket.number == number) {
             state.socket = None;
+            state.back_by = Some(Instant::now() + BACK);
             self.connected.send_replace(false);
             self.end_calls(&mut state, NOT_CONNECTED, DISCONNECTED);
         }

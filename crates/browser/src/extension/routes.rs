@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use cdp::protocol::storage::Cookie;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use crate::extension::messages::{Hello, SharedTab};
 
@@ -70,6 +71,8 @@ pub(super) struct Socket {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) socket: Option<Socket>,
+    /// Time until which calls wait for an extension whose connection broke.
+    pub(super) back_by: Option<Instant>,
     /// True once the tabs were announced to the protocol's side.
     pub(super) is_announced: bool,
     pub(super) tabs: BTreeMap<i64, SharedTab>,

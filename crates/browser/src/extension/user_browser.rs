@@ -104,9 +104,9 @@ impl UserBrowser {
         }
     }
 
-    /// Waits for the extension to come back, a short while.
-    pub(crate) async fn back(&self, wait: Duration) -> Result<(), BrowserError> {
-        let _ = tokio::time::timeout(wait, self.bridge.until_connected()).await;
+    /// Checks that the extension can be used, and waits a little while if its connection has just broken.
+    pub(crate) async fn ready(&self) -> Result<(), BrowserError> {
+        self.bridge.until_back().await;
         self.check()
     }
 }

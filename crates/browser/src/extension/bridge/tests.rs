@@ -157,6 +157,21 @@ async fn events_pass_if_they_are_on_the_list_and_of_a_shared_tab() {
     assert_eq!((event.method.as_str(), event.params.get()), ("Page.frameStoppedLoading", r#"{"tab":7}"#));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_the_extension_to_come_back_and_not_for_ever() {
+    let mut ground = Ground::new("interaction", false, &[tab(SHOP)]);
+    ground.bridge.disconnect(1);
+    let began = Instant::now();
+    let (code, _) = ground.call(Some(SESSION), "Runtime.evaluate", json!({})).await.unwrap_err();
+    assert_eq!((code, began.elapsed().as_secs()), (NOT_CONNECTED, BACK.as_secs()));
+    let (code, _) = ground.call(Some(SESSION), "Runtime.evaluate", json!({})).await.unwrap_err();
+    assert_eq!((code, began.elapsed().as_secs()), (NOT_CONNECTED, BACK.as_secs()), "at once");
+    let (out, sent) = unbounded_channel();
+    assert!(ground.bridge.connect(2, out, &hello("interaction", false, &[tab(SHOP)])));
+    (ground.sent, ground.number) = (sent, 2);
+    assert!(ground.call(Some(SESSION), "Runtime.evaluate", json!({})).await.is_ok());
+}
+
 #[tokio::test]
 async fn a_break_ends_calls_and_keeps_tabs_and_the_next_connection_tells_of_it() {
     let mut ground = Ground::new("interaction", false, &[tab(SHOP)]);

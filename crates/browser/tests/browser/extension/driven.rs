@@ -146,6 +146,11 @@ impl UserPage {
         self.evaluate(&format!("chrome.runtime.sendMessage({request})")).await
     }
 
+    /// Returns true if the extension is connected to the program.
+    pub(crate) async fn is_connected(&self) -> bool {
+        self.ask(&json!({"type": "status"})).await["status"]["connected"] == true
+    }
+
     /// Types the code, and clicks.
     pub(crate) async fn enter(&self, code: &str, port: u16) {
         let script = format!(
