@@ -96,9 +96,18 @@ async function take(call) {
             return send({ type: "pong" });
         case "unshare":
             return tabs.unshare(call.tab);
-        case "bye":
-            await tabs.detachAll();
-            return socket?.close();
+        case "bye": {
+            // Whoever says goodbye may listen a moment longer, so the next attempt waits.
+            const own = socket;
+            socket = undefined;
+            if (own !== undefined) {
+                own.onclose = null;
+                own.close();
+            }
+            tabs.connection(false);
+            setTimeout(() => void reach(), RETRY);
+            return tabs.detachAll();
+        }
         case "call": {
             const from = socket;
             const answer = await outcome(call);

@@ -114,9 +114,18 @@ async function take(call: Call): Promise<void> {
       return send({ type: "pong" });
     case "unshare":
       return tabs.unshare(call.tab as number);
-    case "bye":
-      await tabs.detachAll();
-      return socket?.close();
+    case "bye": {
+      // Whoever says goodbye may listen a moment longer, so the next attempt waits.
+      const own = socket;
+      socket = undefined;
+      if (own !== undefined) {
+        own.onclose = null;
+        own.close();
+      }
+      tabs.connection(false);
+      setTimeout(() => void reach(), RETRY);
+      return tabs.detachAll();
+    }
     case "call": {
       const from = socket;
       const answer = await outcome(call);

@@ -89,10 +89,14 @@ impl Bridge {
     }
 
     /// Takes over the connection of an admitted extension, whose first message must say its state.
-    /// An earlier connection is left. Returns false if the message is another one.
+    /// An earlier connection is left. Returns false if the message is another one,
+    /// or if the browser was given back.
     pub(super) fn connect(&self, number: u64, out: UnboundedSender<String>, first: &str) -> bool {
         let Ok(FromExtension::Hello { hello, tabs }) = serde_json::from_str(first) else { return false };
         let mut state = self.state.lock();
+        if state.has_left {
+            return false;
+        }
         self.end_calls(&mut state, NOT_CONNECTED, DISCONNECTED);
         let is_first = state.socket.is_none() && state.tabs.is_empty();
         state.socket = Some(Socket { number, out, hello });
@@ -129,7 +133,9 @@ impl Bridge {
 
     /// Says goodbye, so that the extension detaches its debugger.
     pub(super) fn leave(&self) {
-        send(&self.state.lock(), &ToExtension::Bye);
+        let mut state = self.state.lock();
+        state.has_left = true;
+        send(&state, &ToExtension::Bye);
     }
 
     /// Announces the tabs to the protocol's side, now and from now on.

@@ -73,6 +73,8 @@ pub(super) struct State {
     pub(super) socket: Option<Socket>,
     /// Time until which calls wait for an extension whose connection broke.
     pub(super) back_by: Option<Instant>,
+    /// True once the browser is given back: no further connection is taken.
+    pub(super) has_left: bool,
     /// True once the tabs were announced to the protocol's side.
     pub(super) is_announced: bool,
     pub(super) tabs: BTreeMap<i64, SharedTab>,

@@ -130,7 +130,10 @@ async fn serve(mut admitted: mpsc::Receiver<Admitted>, bridge: Arc<Bridge>) {
 async fn carry(mut socket: WebSocketStream<TcpStream>, number: u64, bridge: Arc<Bridge>) {
     let Some(Ok(Message::Text(first))) = socket.next().await else { return };
     let (out, mut queue) = mpsc::unbounded_channel();
+    let bye = serde_json::to_string(&ToExtension::Bye).unwrap_or_default();
     if !bridge.connect(number, out, &first) {
+        // The extension may have attached its debugger already. If it is gone, so is that.
+        let _ = socket.send(Message::text(bye)).await;
         return;
     }
     let (mut writer, mut reader) = socket.split();
@@ -147,7 +150,6 @@ async fn carry(mut socket: WebSocketStream<TcpStream>, number: u64, bridge: Arc<
     };
     let writing = async {
         let ping = serde_json::to_string(&ToExtension::Ping).unwrap_or_default();
-        let bye = serde_json::to_string(&ToExtension::Bye).unwrap_or_default();
         loop {
             let text = match tokio::time::timeout(PING, queue.recv()).await {
                 Ok(Some(text)) => text,
