@@ -71,5 +71,6 @@ mod traces;
 mod undo;
 mod undo_contents;
 mod up;
+mod users_browser;
 mod vault;
 mod wider_answers;

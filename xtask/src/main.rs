@@ -1,8 +1,8 @@
 //! The repository's own commands, run as `cargo xtask NAME`.
 //!
 //! `test` is the one test command: it sets the machine up and then runs all checks. `tidy` checks
-//! the rules that the compiler cannot see. `docs` writes the generated pages. `new-tool` adds a tool
-//! to a family. `dist` makes the artefacts of a release; it is the crate `xtask-dist`, because it needs compressors that
+//! the rules that the compiler cannot see. `docs` writes the generated pages. `extension` compiles the
+//! browser extension. `new-tool` adds a tool to a family. `dist` makes the artefacts of a release; it is the crate `xtask-dist`, because it needs compressors that
 //! the other commands need not wait for. `bench` prints speed and memory compared with a peer. `soak` calls and kills many
 //! processes for hours. `clients` attaches agent clients to the built binary and drives them.
 //!
@@ -21,6 +21,7 @@ mod clients;
 mod command;
 mod docs;
 mod evaluate;
+mod extension;
 mod new_tool;
 mod repository;
 mod setup;
@@ -63,6 +64,12 @@ enum Task {
     /// Writes `docs/tools/`, the page of the configuration, its schema, and the description of the HTTP API
     Docs {
         /// Writes nothing, and fails if a page differs from the generated one
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compiles the browser extension from TypeScript, and writes its scripts to `extension/js`
+    Extension {
+        /// Writes nothing, and fails if a script differs from the compiled one
         #[arg(long)]
         check: bool,
     },
@@ -128,6 +135,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { package: None, step } => steps::run(&repository, step.as_deref()),
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
+        Task::Extension { check } => extension::run(&repository, check),
         Task::NewTool { family, name } => new_tool::add(&repository, &family, &name),
         Task::Dist { options } => {
             let line = ["run", "--quiet", "--locked", "--package", "xtask-dist", "--"];

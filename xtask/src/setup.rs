@@ -7,7 +7,8 @@
 //! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary
 //!   tests run this one.
 //! - `target/test-tools/agents/bin/python`: a Python with agent frameworks.
-//! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK and the benchmark's peer.
+//! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK, the benchmark's peer, and the
+//!   compiler of the browser extension.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
 //! - The embedding model and its reference: see `embedding`.
@@ -30,7 +31,7 @@ struct Requirement {
     packages: &'static [&'static str],
 }
 
-const REQUIREMENTS: [Requirement; 11] = [
+const REQUIREMENTS: [Requirement; 12] = [
     Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
     Requirement { what: "GitHub's gh", probe: &["gh", "--version"], packages: &["gh"] },
     Requirement {
@@ -48,6 +49,12 @@ const REQUIREMENTS: [Requirement; 11] = [
         what: "a browser",
         probe: &["chromium-headless-shell", "--version"],
         packages: &["chromium-headless-shell"],
+    },
+    Requirement {
+        // Extensions do not load in the headless shell.
+        what: "a browser with extensions",
+        probe: &["chromium", "--version"],
+        packages: &["chromium"],
     },
     Requirement { what: "npm", probe: &["npm", "--version"], packages: &["npm"] },
     Requirement {
@@ -173,7 +180,12 @@ fn install_python_tools(repository: &Repository, venv: &str, file: &str, options
 }
 
 fn install_node_tools(repository: &Repository) -> Result<()> {
-    install_packages(repository, "xtask/test-tools", "node").map(drop)
+    node_modules(repository).map(drop)
+}
+
+/// Installs the packages for the tests, and returns their `node_modules`.
+pub(crate) fn node_modules(repository: &Repository) -> Result<PathBuf> {
+    install_packages(repository, "xtask/test-tools", "node")
 }
 
 /// Installs the agent clients, and returns their `node_modules`.

@@ -13,7 +13,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::command::{Failure, Result, read, run as run_command};
 use crate::repository::Repository;
-use crate::{docs, setup, tidy};
+use crate::{docs, extension, setup, tidy};
 
 struct Step {
     name: &'static str,
@@ -21,10 +21,15 @@ struct Step {
     run: fn(&Repository) -> Result<()>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "set-up", what: "installs what the tests need, where it is missing", run: setup::run_all },
     Step { name: "format", what: "cargo fmt --check", run: format },
     Step { name: "tidy", what: "the repository's own rules", run: tidy::run },
+    Step {
+        name: "extension",
+        what: "the extension's scripts are what its source compiles to",
+        run: extension_scripts,
+    },
     Step { name: "clippy", what: "cargo clippy on everything, warnings as errors", run: clippy },
     Step { name: "tests", what: "unit tests and whole-binary tests", run: tests },
     Step { name: "fuzz", what: "lines at random for the command policy, a bounded number", run: fuzz },
@@ -160,6 +165,10 @@ fn fuzz(repository: &Repository) -> Result<()> {
 
 fn doc_tests(repository: &Repository) -> Result<()> {
     run_command(&mut repository.cargo(&["test", "--workspace", "--doc"]))
+}
+
+fn extension_scripts(repository: &Repository) -> Result<()> {
+    extension::run(repository, true)
 }
 
 fn generated_docs(repository: &Repository) -> Result<()> {

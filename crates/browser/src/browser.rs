@@ -53,7 +53,11 @@ impl Browser {
         writer: impl AsyncWrite + Unpin + Send + 'static,
         settings: Settings,
     ) -> Result<Self, BrowserError> {
-        let connection = Connection::over_pipe(reader, writer);
+        Self::over(Connection::over_pipe(reader, writer), settings).await
+    }
+
+    /// Connects to a browser over a connection that carries its protocol.
+    pub(crate) async fn over(connection: Connection, settings: Settings) -> Result<Self, BrowserError> {
         let lifeline = Arc::new(Lifeline(connection.clone()));
         let version = connection.run_within(None, GetVersion {}, START).await?;
         let sessions = Arc::new(Sessions::default());
@@ -96,6 +100,19 @@ impl Browser {
         connection.post(None, Close {});
         let _ = tokio::time::timeout(limits::CLOSING, connection.closed()).await;
         connection.shut();
+    }
+
+    /// Closes the streams. What is at their other end goes on.
+    pub(crate) fn shut(&self) {
+        self.inner.lifeline.0.shut();
+    }
+
+    /// Waits until every event of the browser that was sent so far is handled.
+    pub(crate) async fn caught_up(&self) -> Result<(), BrowserError> {
+        // The answer comes behind these events.
+        self.inner.lifeline.0.run(None, GetVersion {}).await?;
+        self.inner.progress.caught_up().await;
+        Ok(())
     }
 
     /// Creates a session: tabs, cookies and storage that no other session sees.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use cdp::CdpError;
 
+use crate::extension::{NOT_ALLOWED, NOT_CONNECTED, PAUSED, PORT};
+
 /// Reason why something in the browser did not happen.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BrowserError {
@@ -24,6 +26,41 @@ pub enum BrowserError {
     Missing {
         /// Places that were searched.
         why: String,
+    },
+    /// No extension of the user's browser is paired.
+    #[error("no browser of the user is paired")]
+    NotPaired,
+    /// The extension of the user's browser is not connected.
+    #[error("the extension in the user's browser is not connected to port {port}")]
+    NoExtension {
+        /// Port that it connects to.
+        port: u16,
+    },
+    /// The user has paused the extension.
+    #[error("the user has paused the extension in the browser")]
+    Paused,
+    /// The extension, or the user's setting in it, does not let this pass.
+    #[error("{reason}")]
+    NotShared {
+        /// Refused thing, and the reason.
+        reason: String,
+    },
+    /// The port of the extension is in use.
+    #[error("port {port} cannot be listened on: {reason}")]
+    PortInUse {
+        /// The port.
+        port: u16,
+        /// Error of the system.
+        reason: String,
+    },
+    /// Another session uses the user's browser.
+    #[error("another session uses the user's browser")]
+    Lent,
+    /// Something that the user's browser is not used for.
+    #[error("{what} in the user's browser is not possible")]
+    NotInUserBrowser {
+        /// Name of the thing.
+        what: &'static str,
     },
     /// The runtime has the maximum number of browsers.
     #[error("{limit} browsers of other sessions run, which is the maximum")]
@@ -143,6 +180,9 @@ impl From<CdpError> for BrowserError {
     fn from(error: CdpError) -> Self {
         match error {
             CdpError::Closed { reason } => Self::Gone { reason },
+            CdpError::Refused { code: NOT_CONNECTED, .. } => Self::NoExtension { port: PORT },
+            CdpError::Refused { code: PAUSED, .. } => Self::Paused,
+            CdpError::Refused { code: NOT_ALLOWED, message, .. } => Self::NotShared { reason: message },
             other => Self::Protocol(other),
         }
     }

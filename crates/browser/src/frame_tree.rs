@@ -84,6 +84,13 @@ impl FrameTree {
         found
     }
 
+    /// Records the URL of the document that the main frame shows already.
+    pub(crate) fn begin_at(&mut self, url: &str) {
+        if let Some(main) = self.frames.get_mut(&self.main) {
+            main.url = address::shown(url);
+        }
+    }
+
     /// Adds a frame, or moves a known one into another session.
     pub(crate) fn attach(&mut self, id: &FrameId, parent: &FrameId, session: &SessionId) {
         if self.frames.contains_key(parent) {

@@ -14,7 +14,9 @@ use tool::{Owner, Resource, ResourcePool, ResourceUsage};
 
 use crate::cell::BrowserInCell;
 use crate::error::BrowserError;
+use crate::extension::UserBrowser;
 use crate::page::Page;
+use crate::place::BrowserPlace;
 use crate::session::Session;
 use crate::trace::{Step, Trace};
 use crate::upload_file::copy_for_page;
@@ -41,7 +43,7 @@ struct OwnedBrowser {
 
 /// A browser with the session in it, and its pages.
 pub struct Running {
-    in_cell: BrowserInCell,
+    place: BrowserPlace,
     session: Session,
     pages: Mutex<HashMap<u32, Arc<Page>>>,
     /// Turn of the calls: one after the other, because they share tabs.
@@ -54,7 +56,12 @@ pub struct Running {
 
 impl OwnedBrowser {
     fn runs(&self) -> bool {
-        self.now.lock().as_ref().is_some_and(|running| !running.in_cell.browser.is_closed())
+        self.now.lock().as_ref().is_some_and(|running| !running.place.browser().is_closed())
+    }
+
+    /// Returns the browser if it is the user's own.
+    fn users(&self) -> Option<Arc<Running>> {
+        self.now.lock().clone().filter(|running| running.place.is_users())
     }
 }
 
@@ -74,7 +81,7 @@ impl Browsers {
     pub fn running(&self, owner: &str) -> Option<Arc<Running>> {
         let owned = self.owned.lock().get(owner).cloned()?;
         let running = owned.now.lock().clone();
-        running.filter(|running| !running.in_cell.browser.is_closed())
+        running.filter(|running| !running.place.browser().is_closed())
     }
 
     /// Returns the browser of a cell's owner, and starts it if it does not run. The second value is
@@ -87,23 +94,17 @@ impl Browsers {
         source: &CellSource,
         (owner, since): (Owner, Timestamp),
     ) -> Result<(Arc<Running>, bool), BrowserError> {
-        let program = self.program.as_ref().map_err(|why| BrowserError::Missing { why: why.clone() })?;
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(BrowserError::Start { reason: "the runtime ends".to_owned() });
         }
-        let owned = {
-            let mut owned = self.owned.lock();
-            let new = || {
-                let (running, now) = (Turn::default(), Mutex::default());
-                Arc::new(OwnedBrowser { owner, since, running, now })
-            };
-            owned.entry(source.owner().to_owned()).or_insert_with(new).clone()
-        };
+        let owned = self.owned(source.owner(), owner, since);
         let mut running = owned.running.lock().await;
-        if let Some(running) = running.as_ref().filter(|running| !running.in_cell.browser.is_closed()) {
-            running.in_cell.touch();
+        if let Some(running) = running.as_ref().filter(|running| !running.place.browser().is_closed()) {
+            running.place.ready().await?;
+            running.place.touch();
             return Ok((running.clone(), false));
         }
+        let program = self.program.as_ref().map_err(|why| BrowserError::Missing { why: why.clone() })?;
         let had_ended = running.take().is_some();
         *owned.now.lock() = None;
         let others = self.owned.lock().values().filter(|other| other.runs()).count();
@@ -112,20 +113,74 @@ impl Browsers {
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
-        let in_cell = BrowserInCell::start(program, source, (&self.folder, &name)).await?;
+        // Boxed, because every call of a tool would be as large as this start.
+        let in_cell = Box::pin(BrowserInCell::start(program, source, (&self.folder, &name))).await?;
         let session = in_cell.browser.new_session().await?;
         session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
-        let started = Arc::new(Running {
-            in_cell,
-            session,
-            pages: Mutex::default(),
-            turn: Turn::default(),
-            trace: Mutex::default(),
-            uploads: AtomicU64::new(0),
-        });
+        let started = Arc::new(Running::new(BrowserPlace::Cell(in_cell), session));
         *running = Some(started.clone());
         *owned.now.lock() = Some(started.clone());
         Ok((started, had_ended))
+    }
+
+    /// Lends the user's own browser to an owner, in the place of one in a cell. `state` is the folder
+    /// with the pairing.
+    ///
+    /// # Errors
+    /// [`BrowserError::NotPaired`], [`BrowserError::NoExtension`], [`BrowserError::PortInUse`],
+    /// [`BrowserError::Paused`], [`BrowserError::Lent`].
+    pub async fn lend(
+        &self,
+        source: &CellSource,
+        (owner, since): (Owner, Timestamp),
+        (port, state): (u16, &Path),
+    ) -> Result<Arc<Running>, BrowserError> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(BrowserError::Start { reason: "the runtime ends".to_owned() });
+        }
+        let owned = self.owned(source.owner(), owner, since);
+        let mut running = owned.running.lock().await;
+        if let Some(users) = owned.users().filter(|users| !users.place.browser().is_closed()) {
+            users.place.ready().await?;
+            return Ok(users);
+        }
+        // One listener admits one extension, and all its tabs are in one group.
+        let others: Vec<_> = self.owned.lock().values().cloned().collect();
+        if others.iter().any(|other| !Arc::ptr_eq(other, &owned) && other.users().is_some()) {
+            return Err(BrowserError::Lent);
+        }
+        let user = Box::pin(UserBrowser::connect(port, state, None)).await?;
+        user.check()?;
+        let session = user.browser.new_session().await?;
+        user.announce().await?;
+        for tab in session.tabs().await {
+            // A tab that is closed meanwhile is left out.
+            let _ = session.tab(tab.tab)?.prepare().await;
+        }
+        let lent = Arc::new(Running::new(BrowserPlace::User(user), session));
+        *owned.now.lock() = Some(lent.clone());
+        *running = Some(lent.clone());
+        Ok(lent)
+    }
+
+    /// Gives the user's browser back, if it is lent to this owner.
+    pub async fn give_back(&self, owner: &str) {
+        let Some(owned) = self.owned.lock().get(owner).cloned() else { return };
+        let mut running = owned.running.lock().await;
+        if owned.users().is_some() {
+            *owned.now.lock() = None;
+            *running = None;
+        }
+    }
+
+    /// Returns the place for the browser of an owner.
+    fn owned(&self, name: &str, owner: Owner, since: Timestamp) -> Arc<OwnedBrowser> {
+        let mut owned = self.owned.lock();
+        let new = || {
+            let (running, now) = (Turn::default(), Mutex::default());
+            Arc::new(OwnedBrowser { owner, since, running, now })
+        };
+        owned.entry(name.to_owned()).or_insert_with(new).clone()
     }
 
     fn take(&self, owner: &Owner) -> Vec<Arc<OwnedBrowser>> {
@@ -146,6 +201,22 @@ const MAX_BROWSERS: usize = 8;
 const DOWNLOAD_LIMIT: u64 = 100 * 1024 * 1024;
 
 impl Running {
+    fn new(place: BrowserPlace, session: Session) -> Self {
+        Self {
+            place,
+            session,
+            pages: Mutex::default(),
+            turn: Turn::default(),
+            trace: Mutex::default(),
+            uploads: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns true if this is the user's own browser.
+    pub fn is_users(&self) -> bool {
+        self.place.is_users()
+    }
+
     /// Returns the session with the tabs.
     pub fn session(&self) -> &Session {
         &self.session
@@ -153,12 +224,17 @@ impl Running {
 
     /// Returns the name and version of the browser.
     pub fn version(&self) -> &str {
-        self.in_cell.browser.version()
+        self.place.browser().version()
     }
 
     /// Returns the folder into which pages download.
-    pub fn downloads(&self) -> PathBuf {
-        self.in_cell.downloads()
+    ///
+    /// # Errors
+    /// [`BrowserError::NotInUserBrowser`] there, because it keeps downloads in the user's own folder.
+    pub fn downloads(&self) -> Result<PathBuf, BrowserError> {
+        self.place
+            .downloads()
+            .ok_or(BrowserError::NotInUserBrowser { what: "downloading into the workspace" })
     }
 
     /// Copies a file to where the browser sees it, for a page that is given the file, and returns the path
@@ -168,7 +244,11 @@ impl Running {
     /// Returns an error if the content is longer, or if the copy cannot be written.
     pub fn copy_for_page(&self, name: &str, content: impl Read, limit: u64) -> io::Result<PathBuf> {
         let number = self.uploads.fetch_add(1, Ordering::Relaxed);
-        copy_for_page(self.in_cell.folder(), number, name, content, limit)
+        let folder = self.place.folder().ok_or_else(|| {
+            let what = "giving files to a page";
+            io::Error::other(BrowserError::NotInUserBrowser { what }.to_string())
+        })?;
+        copy_for_page(folder, number, name, content, limit)
     }
 
     /// Begins a trace, and returns true if there was none.
@@ -233,9 +313,13 @@ impl ResourcePool for Browsers {
                 kind: "browser",
                 owner: browser.owner.clone(),
                 since: browser.since,
-                description: running.version().to_owned(),
+                description: if running.is_users() {
+                    format!("{}, the user's own", running.version())
+                } else {
+                    running.version().to_owned()
+                },
                 // The thread that supervises the cell.
-                usage: ResourceUsage { threads: 1, ..ResourceUsage::default() },
+                usage: ResourceUsage { threads: u64::from(!running.is_users()), ..ResourceUsage::default() },
             })
         };
         owned.into_iter().filter_map(shown).collect()
@@ -251,7 +335,7 @@ impl ResourcePool for Browsers {
         for browser in self.take(owner) {
             let running = browser.now.lock().take();
             if let Some(running) = running {
-                running.in_cell.end();
+                running.place.end();
             }
         }
     }

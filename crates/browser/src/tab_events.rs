@@ -59,7 +59,11 @@ fn catch_up(tab: &Tab, client: &SessionClient, missed: u64) {
     tab.change(|state| {
         state.requests.forget_all();
         state.frames.forget_worlds(client.id(), None);
-        state.refusal(format!("the page was too busy: {missed} of its events were missed"));
+        state.refusal(if missed == 0 {
+            "the connection to the browser broke and is back: events of the page may be missing".to_owned()
+        } else {
+            format!("the page was too busy: {missed} of its events were missed")
+        });
     });
     // A dialog may be among them, and the page would stand still.
     answer(client, DialogAnswer::Dismiss);

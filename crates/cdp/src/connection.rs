@@ -237,6 +237,7 @@ impl Shared {
     fn take(&self, message: IncomingMessage) {
         match message {
             IncomingMessage::Whole(bytes) => self.take_whole(bytes),
+            IncomingMessage::Missed => self.state.lock().subscribers.note_missed(),
             IncomingMessage::TooLarge { head, bytes } => {
                 if let Some(id) = id_in_head(&head) {
                     self.state.lock().calls.end(id, Outcome::TooLarge { bytes });

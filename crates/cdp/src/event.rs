@@ -51,7 +51,8 @@ impl Event {
 pub enum Delivery {
     /// An event.
     Event(Arc<Event>),
-    /// Number of events that were dropped here, because the subscriber was too slow.
+    /// Number of events that were dropped here, because the subscriber was too slow; 0 if the transport
+    /// has lost an unknown number.
     Missed(u64),
 }
 
@@ -97,6 +98,9 @@ impl Subscription {
                 let mut waiting = self.queue.waiting.lock();
                 let left = u64::try_from(waiting.events.len()).unwrap_or(u64::MAX);
                 self.queue.handled.send_replace(waiting.arrived.saturating_sub(left));
+                if std::mem::take(&mut waiting.has_gap) && waiting.missed == 0 {
+                    return Some(Delivery::Missed(0));
+                }
                 if waiting.missed > 0 {
                     return Some(Delivery::Missed(std::mem::take(&mut waiting.missed)));
                 }
@@ -139,6 +143,8 @@ struct Waiting {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
     missed: u64,
+    /// True if the transport may have lost events.
+    has_gap: bool,
     /// Number of events that were ever put into the queue.
     arrived: u64,
     has_ended: bool,
@@ -156,6 +162,12 @@ impl Queue {
             waiting.missed += 1;
         }
         drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Tells the subscriber that the transport may have lost events.
+    fn note_missed(&self) {
+        self.waiting.lock().has_gap = true;
         self.arrived.notify_one();
     }
 
@@ -194,6 +206,11 @@ impl Subscribers {
         let event = Arc::new(event);
         let wanted = self.queues.iter().filter(|(session, _)| *session == event.session);
         wanted.filter_map(|(_, queue)| queue.upgrade()).for_each(|queue| queue.push(&event));
+    }
+
+    /// Tells all subscribers that events may be missing.
+    pub(crate) fn note_missed(&self) {
+        self.queues.iter().filter_map(|(_, queue)| queue.upgrade()).for_each(|queue| queue.note_missed());
     }
 
     /// Ends the subscriptions to a session.

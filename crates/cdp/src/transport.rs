@@ -1,7 +1,7 @@
 //! Interface between a connection and the streams that carry its messages.
 //!
-//! A pipe separates messages by a zero byte (`pipe.rs`); a WebSocket has frames. Both only need to
-//! implement the two traits of this file.
+//! A pipe separates messages by a zero byte (`pipe.rs`); other transports have messages of their own.
+//! Each only needs to implement the two traits of this file.
 
 use std::io;
 
@@ -21,6 +21,8 @@ pub enum IncomingMessage {
         /// Size of the message in bytes.
         bytes: usize,
     },
+    /// Note of the transport that messages may have been lost, such as after a break of a connection.
+    Missed,
 }
 
 /// Source of messages.

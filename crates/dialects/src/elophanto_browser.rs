@@ -18,7 +18,7 @@ pub(crate) const CONNECT: ExternalTool = ExternalTool {
     canonical: "browser_connect",
     title: "Start the browser",
     description: "Starts the session's browser.",
-    takes: &[field("port", Kind::Integer(1, 65535), Need::Default("7600"), "Port of the extension")],
+    takes: &[field("port", Kind::Integer(1, 65535), Need::Named("7600"), "Port of the extension")],
     gives: &[
         gives("connected", ValueSource::Switch("connected"), "True."),
         gives("tabs", ValueSource::Items("tabs", TAB_FIELDS), "Open tabs."),

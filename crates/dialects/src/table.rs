@@ -107,6 +107,9 @@ pub(crate) enum Need {
     Optional,
     /// The caller may omit the argument, and this JSON value replaces it.
     Default(&'static str),
+    /// The caller may omit the argument, and the schema names this JSON value. Nothing replaces it: the
+    /// tool can tell the omission from the value.
+    Named(&'static str),
 }
 
 /// Type of an argument.
@@ -271,7 +274,7 @@ pub(crate) fn object(fields: &[Field]) -> Value {
         .map(|field| {
             let mut schema = field.kind.schema();
             schema["description"] = json!(field.says);
-            if let Need::Default(default) = field.need {
+            if let Need::Default(default) | Need::Named(default) = field.need {
                 schema["default"] = serde_json::from_str(default).unwrap_or_default();
             }
             (field.name.to_owned(), schema)
@@ -315,7 +318,7 @@ pub(crate) fn canonical(fields: &[Field], arguments: &Map<String, Value>) -> Map
     for field in fields {
         let default = match field.need {
             Need::Default(default) => serde_json::from_str(default).ok(),
-            Need::Required | Need::Optional => None,
+            Need::Required | Need::Optional | Need::Named(_) => None,
         };
         let value = arguments.get(field.name).or(default.as_ref());
         if let (Some(name), Some(value)) = (field.becomes, value) {

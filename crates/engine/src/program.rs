@@ -5,9 +5,11 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 13] = [
+const OF_STATE: [&str; 15] = [
     "approvals",
     "audit",
+    "browser pair",
+    "browser unpair",
     "call",
     "changes",
     "check",

@@ -13,6 +13,7 @@ use policy::{EffectKind, Mode};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
+use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_setup::SetupCommand;
@@ -252,6 +253,11 @@ pub(crate) enum Command {
     Logout {
         #[command(subcommand)]
         command: LogoutCommand,
+    },
+    /// Lends your own browser to agents: writes its extension, and pairs with it.
+    Browser {
+        #[command(subcommand)]
+        command: BrowserCommand,
     },
     /// Tests what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 29] = [
+const COMMANDS: [(&str, &[&str]); 30] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -73,6 +73,7 @@ const COMMANDS: [(&str, &[&str]); 29] = [
     ("vault", PLACE),
     ("login", PLACE),
     ("logout", PLACE),
+    ("browser", PLACE),
     ("doctor", RULES),
     ("setup", PLACE),
     ("completions", PLACE),
@@ -88,7 +89,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Give an agent its tools", &["attach", "detach", "up", "mcp", "csp"]),
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
-    ("Secrets and accounts", &["vault", "login", "logout"]),
+    ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
     ("Use the tools yourself", &["call", "tools"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ::traces::Exporter;
 use browser::Browsers;
+use browser::extension::PairingFolder;
 use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
@@ -191,6 +192,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     let browsers = browsers(&state);
     services.insert(browsers.clone());
+    services.insert(Arc::new(PairingFolder(state.clone())));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };

@@ -20,6 +20,8 @@ mod cli_attach;
 #[cfg(feature = "cli")]
 mod cli_audit;
 #[cfg(feature = "cli")]
+mod cli_browser;
+#[cfg(feature = "cli")]
 mod cli_config;
 #[cfg(feature = "cli")]
 mod cli_login;

@@ -1,10 +1,10 @@
-//! `browser_connect`: the browser of the session, started.
+//! `browser_connect`: the browser of the session, started, or the user's own in its place.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Class, Context, Example, Lane, Level, Place, Plan, Spec, Timeout, Tool, ToolError};
 
-use crate::session::{TabEntry, started, tabs};
+use crate::session::{TabEntry, give_back, lent, started, tabs};
 
 /// The `browser_connect` tool.
 pub struct BrowserConnect;
@@ -13,7 +13,7 @@ pub struct BrowserConnect;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Port of the extension in the user's own browser.
+    /// Port of the extension in the user's own browser, mostly 7600; default: a browser of the session.
     #[schemars(range(min = 1, max = 65535))]
     port: Option<u16>,
 }
@@ -34,7 +34,7 @@ impl Tool for BrowserConnect {
     type Output = Output;
 
     const SPEC: Spec = Spec {
-        title: "Start the browser",
+        title: "Choose the browser",
         example: Example { files: &[], arguments: "{}", result: r#"{"connected": true}"# },
         class: Class { open_world: true, ..Class::READ },
         timeout: Timeout::fixed(60),
@@ -42,7 +42,7 @@ impl Tool for BrowserConnect {
         level: Level::Safe,
         ..Spec::reading(
             "browser_connect",
-            "Start the session's browser and list its tabs. browser_navigate starts it too.",
+            "Start the session's browser and list its tabs. browser_navigate starts it too. With `port`, the user's own browser with the tabs that they share.",
         )
     };
 
@@ -51,12 +51,13 @@ impl Tool for BrowserConnect {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let running = started(context).await?;
-        if let Some(port) = args.port {
-            context.warn(format!(
-                "no extension is connected at port {port}, so this is Handfast's own browser, without the user's logins"
-            ));
-        }
+        let running = match args.port {
+            Some(port) => lent(context, port).await?,
+            None => {
+                give_back(context).await?;
+                started(context).await?
+            }
+        };
         let browser_version = running.version().to_owned();
         Ok(Output { connected: true, tabs: tabs(&running).await, browser_version })
     }

@@ -96,7 +96,7 @@ async fn download(context: &Context, args: Args) -> Result<Output, ToolError> {
     let running = started(context).await?;
     let _turn = running.turn().await;
     let limit = time(args.timeout, DOWNLOADING);
-    let folder = running.downloads();
+    let folder = running.downloads().map_err(of_browser)?;
     let download =
         running.session().download(&args.url, &folder, LARGEST, limit).await.map_err(of_browser)?;
     let read = |error: io::Error| {

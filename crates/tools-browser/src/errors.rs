@@ -27,7 +27,7 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
         BrowserError::NotFound { .. } | BrowserError::NotResponding { .. } => (Code::Timeout, None),
         BrowserError::DownloadTooLarge { .. } => (Code::Quota, None),
         BrowserError::FrameGone => (Code::Conflict, Some("the page has changed: read it again")),
-        _ => (Code::Runtime, None),
+        other => of_users_browser(other),
     };
     let mut converted = ToolError::new(code, message);
     if code == Code::Validation {
@@ -37,6 +37,42 @@ pub(crate) fn of_browser(error: BrowserError) -> ToolError {
         converted = converted.hint(hint);
     }
     converted.because(error)
+}
+
+/// Returns the code and the hint for an error of the user's own browser, or of any other kind.
+fn of_users_browser(error: &BrowserError) -> (Code, Option<&'static str>) {
+    match error {
+        BrowserError::NotPaired => (
+            Code::Unavailable,
+            Some(
+                "two steps for the user: 1. `handfast browser extension --out DIR`, and load DIR at chrome://extensions (developer mode); 2. `handfast browser pair`, and type the code into the options of the extension. Without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::NoExtension { .. } => (
+            Code::Unavailable,
+            Some(
+                "two steps for the user: 1. open the browser in which the extension Handfast is paired and enabled; 2. share a tab in its popup, and repeat the call. Without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::Paused => {
+            (Code::Unavailable, Some("only the user can let it go on, in the popup of the extension"))
+        }
+        BrowserError::NotShared { .. } => (Code::Permission, None),
+        BrowserError::PortInUse { .. } => (
+            Code::Unavailable,
+            Some(
+                "another agent may use the user's browser; without `port`, browser_connect starts a browser of its own",
+            ),
+        ),
+        BrowserError::Lent => {
+            (Code::Quota, Some("without `port`, browser_connect starts a browser of its own"))
+        }
+        BrowserError::NotInUserBrowser { .. } => (
+            Code::Unavailable,
+            Some("browser_connect without `port` gives the browser back and starts one of its own"),
+        ),
+        _ => (Code::Runtime, None),
+    }
 }
 
 /// Converts an error of a page.

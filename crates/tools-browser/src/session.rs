@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use browser::extension::PairingFolder;
 use browser::{Browsers, Page, Report, Running};
 use sandbox::CellSource;
 use schemars::JsonSchema;
@@ -22,6 +23,21 @@ pub(crate) async fn started(context: &Context) -> Result<Arc<Running>, ToolError
         context.warn("the browser had ended and was started again; its earlier tabs are lost".to_owned());
     }
     Ok(running)
+}
+
+/// Lends the user's own browser to the call's session, through its extension.
+pub(crate) async fn lent(context: &Context, port: u16) -> Result<Arc<Running>, ToolError> {
+    let (browsers, source) = (context.service::<Browsers>()?, context.service::<CellSource>()?);
+    let folder = context.service::<PairingFolder>()?;
+    let owner = (Owner::Session(context.session.clone()), context.clock.now());
+    browsers.lend(&source, owner, (port, &folder.0)).await.map_err(of_browser)
+}
+
+/// Gives the user's browser back, if the call's session has it.
+pub(crate) async fn give_back(context: &Context) -> Result<(), ToolError> {
+    let (browsers, source) = (context.service::<Browsers>()?, context.service::<CellSource>()?);
+    browsers.give_back(source.owner()).await;
+    Ok(())
 }
 
 /// Returns the browser of the call's session.

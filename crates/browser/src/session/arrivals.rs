@@ -141,6 +141,10 @@ impl SessionInner {
                 dialog_policy: tabs.dialog_policy.clone(),
                 progress: [arrival.events.progress(), self.progress.clone()],
             });
+            if self.settings.has_windows {
+                // A tab of the user shows a page already, and its effects are planned by its URL.
+                tab.change(|state| state.frames.begin_at(&arrival.target.url));
+            }
             tabs.add(tab.clone(), opener);
             tab
         });

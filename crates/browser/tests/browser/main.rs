@@ -5,6 +5,7 @@
 
 mod dialogs;
 mod downloads;
+mod extension;
 mod files;
 mod frames;
 mod harness;

@@ -3,6 +3,7 @@
 mod approvals;
 mod attach;
 mod audit;
+mod browser;
 mod call;
 mod changes;
 mod check;
@@ -65,6 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
+        Command::Browser { command } => browser::run(global, &command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),
