@@ -314,10 +314,8 @@ impl Engine {
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, &call.effects).await;
-        // If other calls run, staying awake would take their time.
-        let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
         let mut deadline = self.deadline(call);
-        let mut task = start(prepared, context.clone(), in_a_moment);
+        let mut task = start(prepared, context.clone());
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
             () = &mut deadline => {

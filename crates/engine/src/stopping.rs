@@ -1,16 +1,9 @@
 //! Running a tool until it ends or is stopped.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tool::{Context, Data, PreparedCall, RunResult, Stop, StopReason};
-
-/// Time for which a caller stays awake for a read. The quickest reads take a third of it. Waking a
-/// thread on an idle processor takes as long again, and up to twice as long in a virtual machine; a
-/// sleeping caller costs one more wake-up.
-const MOMENT: Duration = Duration::from_micros(50);
 
 /// Waits until a stop is requested.
 pub(crate) async fn requested(stop: &Stop) -> StopReason {
@@ -27,26 +20,14 @@ pub(crate) async fn requested(stop: &Stop) -> StopReason {
 }
 
 /// Starts a tool that runs until it ends or is stopped, even if its caller goes away.
-///
-/// If the tool may end within a moment, the caller stays awake for that time, so that it need not
-/// be woken. Other tasks may run meanwhile.
-pub(crate) fn start(
-    prepared: PreparedCall,
-    context: Arc<Context>,
-    in_a_moment: bool,
-) -> JoinHandle<RunResult<Data>> {
+pub(crate) fn start(prepared: PreparedCall, context: Arc<Context>) -> JoinHandle<RunResult<Data>> {
     if prepared.only_waits {
         return tokio::spawn(async move { prepared.run(&context).await });
     }
     let runtime = tokio::runtime::Handle::current();
     // Tools may block, so each gets its own thread. The thread belongs to the runtime, so it ends
     // with the process at the latest.
-    let task = tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&context).await }));
-    let until = Instant::now() + MOMENT;
-    while in_a_moment && !task.is_finished() && Instant::now() < until {
-        thread::yield_now();
-    }
-    task
+    tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&context).await }))
 }
 
 /// Guard that requests a stop when it is dropped, unless it was disarmed. A caller that goes away

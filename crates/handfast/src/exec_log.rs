@@ -226,12 +226,12 @@ mod tests {
         for number in 0..MOST + 5 {
             std::fs::write(logs.join(format!("{number:05}.log")), "").unwrap();
         }
-        std::fs::write(logs.join("00000.txt"), "").unwrap();
+        std::fs::write(logs.join("00000.md"), "").unwrap();
         let store = Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
         WorkspaceLog::open(folder.path(), store.clone()).unwrap();
         assert_eq!(std::fs::read_dir(&logs).unwrap().count(), MOST + 1);
         assert!(!logs.join("00004.log").exists() && logs.join("00005.log").exists());
-        assert!(logs.join("00000.txt").exists());
+        assert!(logs.join("00000.md").exists());
         store.close().unwrap();
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bench::handfast;
 use crate::bench::measure::Durations;
-use crate::bench::server::{Answer, Kind, Server};
+use crate::bench::server::{Answer, Call, Kind, Server};
 use crate::command::{Failure, Result, write};
 use crate::repository::Repository;
 use crate::setup;
@@ -145,7 +145,7 @@ fn navigate(
     Ok((opened.took + shown.took, shown.line))
 }
 
-fn snapshot(place: usize) -> (&'static str, Value) {
+fn snapshot(place: usize) -> Call {
     match place {
         0 => ("browser_read_page", json!({"mode": "accessibility_tree"})),
         _ => ("browser_snapshot", json!({})),
@@ -193,7 +193,7 @@ fn full(own: Kind) -> Kind {
 
 fn peer(folder: &Path, script: &Path) -> Kind {
     let (script, place) = (script.to_owned(), folder.to_owned());
-    let none = || -> Box<dyn Fn(&str) -> (&'static str, Value)> { Box::new(|_| ("none", Value::Null)) };
+    let none = || -> Box<dyn Fn(&str) -> Call> { Box::new(|_| ("none", Value::Null)) };
     Kind {
         name: "@playwright/mcp",
         log: folder.join("playwright.log"),

@@ -20,6 +20,8 @@ enum Layer {
     Syntax,
     /// The meaning of requests to git forges: pure, and without a judgement on them.
     Requests,
+    /// Times at which something happens: pure.
+    Times,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -69,11 +71,11 @@ enum Layer {
 use Layer::{
     Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism,
     Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
-    Telling, TestKit, Tools, Vocabulary, Xtask,
+    Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 38] = [
+const LAYERS: [(&str, Layer); 39] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -103,6 +105,7 @@ const LAYERS: [(&str, Layer); 38] = [
     ("door-csp", Door),
     ("fetch", Outward),
     ("forge", Requests),
+    ("schedule", Times),
     ("egress", Egress),
     ("cdp", DevTools),
     ("browser", Browsing),
@@ -163,7 +166,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
-        | DevTools | Xtask => &[],
+        | DevTools | Times | Xtask => &[],
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
@@ -175,7 +178,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Outward, Outgoing],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Outward, Outgoing],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],

@@ -104,6 +104,10 @@ fn report(program: &Path) -> ExitCode {
 }
 
 /// Installs a package with a browser as root, or says what to do. Returns true if a package was installed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the package manager of the user's machine, at the user's request"
+)]
 fn install() -> Result<bool, Failure> {
     if !Path::new(APT).is_file() {
         note("install Chromium by the package manager of this machine, and run this again");

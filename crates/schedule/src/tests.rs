@@ -1,0 +1,243 @@
+//! Tests of whole schedules.
+
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Zoned};
+use proptest::prelude::*;
+
+use crate::{Kind, Misfire, Schedule, ScheduleError, jitter, missed};
+
+fn now() -> Zoned {
+    // A Saturday.
+    "2026-11-28T12:00:00[Europe/Berlin]".parse().unwrap()
+}
+
+fn read(text: &str) -> Schedule {
+    Schedule::parse(text, &now()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Returns the next instants as local times.
+fn next(schedule: &Schedule, after: &Zoned, most: usize) -> Vec<String> {
+    let local = |instant: Timestamp| {
+        instant.to_zoned(schedule.zone().clone()).strftime("%a %m-%d %H:%M:%S").to_string()
+    };
+    schedule.next_ones(after.timestamp(), most).into_iter().map(local).collect()
+}
+
+#[test]
+fn the_eleven_examples_of_the_source_are_read() {
+    for (text, line) in [
+        ("0 9 * * *", "0 9 * * *"),
+        ("every morning at 9am", "0 9 * * *"),
+        ("every hour", "0 * * * *"),
+        ("every monday at 2pm", "0 14 * * 1"),
+        ("every 5 minutes", "*/5 * * * *"),
+    ] {
+        assert_eq!(read(text).kind(), Kind::Recurring { cron_expression: line.to_owned() }, "{text}");
+    }
+    for (text, at) in [
+        ("in 5 minutes", "12:05:00"),
+        ("in 1 hour", "13:00:00"),
+        ("in 2 days", "12:00:00"),
+        ("after 30 seconds", "12:00:30"),
+        ("at 3pm", "15:00:00"),
+        ("at 15:30", "15:30:00"),
+    ] {
+        let schedule = read(text);
+        assert!(matches!(schedule.kind(), Kind::OneTime { .. }), "{text}");
+        assert!(next(&schedule, &now(), 2)[0].ends_with(at), "{text}: {:?}", next(&schedule, &now(), 2));
+        assert_eq!(next(&schedule, &now(), 2).len(), 1);
+    }
+}
+
+#[test]
+fn phrases_have_one_canonical_form_and_the_instants_that_they_name() {
+    for (text, canonical, first) in [
+        ("Every  MORNING at 9AM", "every day at 09:00", "Sun 11-29 09:00:00"),
+        ("daily at noon", "every day at 12:00", "Sun 11-29 12:00:00"),
+        ("every evening at 18:30", "every day at 18:30", "Sat 11-28 18:30:00"),
+        ("every weekday at 8:00", "every weekday at 08:00", "Mon 11-30 08:00:00"),
+        ("every weekend at noon", "every weekend day at 12:00", "Sun 11-29 12:00:00"),
+        ("every friday, mon and friday @ 7:30", "every Monday and Friday at 07:30", "Mon 11-30 07:30:00"),
+        ("weekly on tuesday at 6pm", "every Tuesday at 18:00", "Tue 12-01 18:00:00"),
+        ("on the 1st of every month at 08:00", "every month on day 1 at 08:00", "Tue 12-01 08:00:00"),
+        ("every month on the 31st at 9am", "every month on day 31 at 09:00", "Thu 12-31 09:00:00"),
+        ("hourly", "every hour", "Sat 11-28 13:00:00"),
+        ("every 2 hours", "every 2 hours", "Sat 11-28 14:00:00"),
+        ("every 1 minutes", "every minute", "Sat 11-28 12:01:00"),
+        ("tomorrow at 3pm", "2026-11-29 at 15:00", "Sun 11-29 15:00:00"),
+        ("in 1 hour and 30 minutes", "2026-11-28 at 13:30", "Sat 11-28 13:30:00"),
+        ("in 2 days at 09:00", "2026-11-30 at 09:00", "Mon 11-30 09:00:00"),
+        ("at 11:00", "2026-11-29 at 11:00", "Sun 11-29 11:00:00"),
+        ("saturday at 13:00", "2026-11-28 at 13:00", "Sat 11-28 13:00:00"),
+        ("next saturday at 13:00", "2026-12-05 at 13:00", "Sat 12-05 13:00:00"),
+        ("next friday at 10am", "2026-12-04 at 10:00", "Fri 12-04 10:00:00"),
+        ("2026-12-24 18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
+        ("2026-12-24T18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
+        ("on december 24 at 6pm", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
+        ("feb 29 at noon", "2028-02-29 at 12:00", "Tue 02-29 12:00:00"),
+    ] {
+        let schedule = read(text);
+        assert_eq!(schedule.canonical(), canonical, "{text}");
+        assert_eq!(next(&schedule, &now(), 1), [first], "{text}");
+        // The canonical form of a phrase is a phrase of the same meaning.
+        if let (Ok(again), false) = (Schedule::parse(canonical, &now()), canonical.contains("weekend day")) {
+            assert_eq!(again.kind(), schedule.kind(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_the_word_and_near_phrases() {
+    let error = |text: &str| Schedule::parse(text, &now()).unwrap_err();
+    for (text, word) in [
+        ("every blue moon", "blue"),
+        ("jeden Morgen um 9 Uhr", "jeden"),
+        ("每天早上9点", "每天早上9点"),
+        ("tous les jours à 9h", "tous"),
+        ("every monday at 2pm please", "please"),
+        ("every 5 fortnights", "fortnights"),
+        ("in five minutes", "five"),
+        ("every other day at 9am", "other"),
+        ("run rm -rf /", "run"),
+        ("next month at 9am", "month"),
+    ] {
+        match error(text) {
+            ScheduleError::Word { word: found, near } => {
+                assert!(found == word && near.len() == 3, "{text}: {found}");
+            }
+            other => panic!("{text}: {other}"),
+        }
+    }
+    let near = error("evry morning at 9am").to_string();
+    assert!(near.contains("`every morning at 9am`"), "{near}");
+    for (text, expected) in [
+        ("", "1 to 200"),
+        (&"every ".repeat(50), "1 to 200"),
+        ("every day", "a time such as 9am"),
+        ("every monday", "a time such as 9am"),
+        ("every", "an interval or a day"),
+        ("every morning at 9pm", "21:00 is not a time of the morning"),
+        ("every day at 9", "9 is not a time"),
+        ("every 7 minutes", "6 and 10 minutes do"),
+        ("every 90 minutes", "from 1 to 59"),
+        ("every 0 minutes", "from 1 to 59"),
+        ("every 5 hours", "4 and 6 hours do"),
+        ("*/5 * * * * *", "seconds"),
+        ("0 9 * * * * *", "seconds"),
+        ("61 * * * *", "cannot be read"),
+        ("0 0 30 2 *", "never comes"),
+        ("0 0 31 4 *", "never comes"),
+        ("today at 11am", "is over; it was read as 2026-11-28 11:00:00 CET"),
+        ("2020-01-01 at 9am", "is over"),
+        ("january 5 2020 at 9am", "is over"),
+        ("in 99999999 days", "too far"),
+        ("in 0 minutes", "not understood"),
+        ("february 30 at 9am", "30 is not a day of that month"),
+    ] {
+        let shown = error(text).to_string();
+        assert!(shown.contains(expected), "{text}: {shown}");
+    }
+}
+
+#[test]
+fn a_change_of_the_clock_leaves_out_no_day_and_repeats_none() {
+    let daily = read("every day at 2:30");
+    let spring: Zoned = "2027-03-27T12:00:00[Europe/Berlin]".parse().unwrap();
+    assert_eq!(next(&daily, &spring, 3), ["Sun 03-28 03:00:00", "Mon 03-29 02:30:00", "Tue 03-30 02:30:00"]);
+    let autumn: Zoned = "2026-10-24T12:00:00[Europe/Berlin]".parse().unwrap();
+    assert_eq!(next(&daily, &autumn, 3), ["Sun 10-25 02:30:00", "Mon 10-26 02:30:00", "Tue 10-27 02:30:00"]);
+    // An interval goes on through the hour that comes twice.
+    let often = read("every 30 minutes");
+    let night: Zoned = "2026-10-25T01:45:00[Europe/Berlin]".parse().unwrap();
+    assert_eq!(next(&often, &night, 5).iter().filter(|time| time.contains("02:")).count(), 4);
+    let once = Schedule::parse("2027-03-28 at 2:30", &now()).unwrap();
+    assert_eq!(next(&once, &now(), 1), ["Sun 03-28 03:30:00"]);
+}
+
+#[test]
+fn missed_instants_are_made_up_for_by_the_rule() {
+    let hourly = read("every hour");
+    let last = now().timestamp();
+    let after = |minutes: i64| last.checked_add(minutes.minutes()).unwrap();
+    let found = |now: Timestamp, rule| missed(&hourly, last, now, Duration::from_secs(90), rule).len();
+    assert_eq!(found(after(59), Misfire::UpTo(9)), 0);
+    assert_eq!(found(after(60), Misfire::Skip), 1, "on time");
+    assert_eq!(found(after(65), Misfire::Skip), 0);
+    assert_eq!(found(after(65), Misfire::Once), 1);
+    assert_eq!(found(after(60 * 5 + 10), Misfire::Once), 1);
+    assert_eq!(found(after(60 * 5 + 10), Misfire::UpTo(3)), 3);
+    assert_eq!(found(after(60 * 5 + 10), Misfire::UpTo(99)), 5);
+    // A pause of years is no reason to count every minute of it.
+    let minutely = read("every minute");
+    let late = last.checked_add((24 * 365 * 5).hours()).unwrap();
+    let latest = missed(&minutely, last, late, Duration::ZERO, Misfire::UpTo(2));
+    assert_eq!(latest, [late.checked_sub(1.minutes()).unwrap(), late]);
+}
+
+#[test]
+fn jitter_is_bounded_steady_and_spread() {
+    let most = Duration::from_secs(30);
+    let at = now().timestamp();
+    let delays: Vec<Duration> = (0..200).map(|job| jitter(&format!("job-{job}"), at, most)).collect();
+    assert!(delays.iter().all(|delay| *delay < most));
+    assert_eq!(jitter("job-1", at, most), delays[1]);
+    let early = delays.iter().filter(|delay| **delay < most / 2).count();
+    assert!((60..140).contains(&early), "{early}");
+    assert_eq!(jitter("job", at, Duration::ZERO), Duration::ZERO);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_next_instant_is_that_of_a_search_minute_by_minute(
+        minute in prop::option::of(0..60_i8), hour in prop::option::of(0..24_i8), weekday in prop::option::of(0..7_i8),
+        day in 1..28_i8, month in 1..13_i8, start in 0..24_i8,
+        zone in prop::sample::select(vec!["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
+    ) {
+        let field = |value: Option<i8>| value.map_or("*".to_owned(), |value| value.to_string());
+        let line = format!("{} {} * * {}", field(minute), field(hour), field(weekday));
+        let zone = TimeZone::get(zone).unwrap();
+        let after = DateTime::new(2026, month, day, start, 17, 0, 0).unwrap().to_zoned(zone).unwrap();
+        let schedule = Schedule::parse(&line, &after).unwrap();
+        let found = schedule.next(after.timestamp()).unwrap().to_zoned(after.time_zone().clone());
+        let fits = |at: &Zoned| {
+            minute.is_none_or(|minute| at.minute() == minute)
+                && hour.is_none_or(|hour| at.hour() == hour)
+                && weekday.is_none_or(|weekday| at.weekday().to_sunday_zero_offset() == weekday)
+        };
+        let begin = after.with().second(0).build().unwrap();
+        let search = (1..60 * 24 * 9).map(|minutes: i64| begin.checked_add(minutes.minutes()).unwrap());
+        let expected = search.into_iter().find(fits).unwrap();
+        // A change of the clock may move the instant, by an hour at most.
+        let changes = expected.offset() != after.offset() || found.offset() != after.offset();
+        if changes {
+            prop_assert!(found.duration_since(&expected).as_hours().abs() <= 25, "{line}: {found} {expected}");
+        } else {
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,60}") {
+        let _read = Schedule::parse(&text, &now());
+    }
+
+    #[test]
+    fn words_of_the_grammar_in_any_order_are_read_or_refused(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "every", "at", "9am", "15:30", "in", "2", "days", "monday", "and", "on", "the", "1st", "of", "month",
+            "tomorrow", "next", "minutes", "noon", "december", "24", "2027-01-01", "*", "0", ",",
+        ]), 1..8),
+    ) {
+        let text = words.join(" ");
+        if let Ok(schedule) = Schedule::parse(&text, &now()) {
+            let instants = schedule.next_ones(now().timestamp(), 5);
+            prop_assert!(!instants.is_empty(), "{text}");
+            prop_assert!(instants.windows(2).all(|pair| pair[0] < pair[1]), "{text}");
+        }
+    }
+}
