@@ -60,6 +60,21 @@ impl Schedule {
         Ok(Self { when, canonical, zone })
     }
 
+    /// Restores a schedule that was parsed before, from what was kept of it. A single instant may be over,
+    /// so that one that was missed can be made up for.
+    ///
+    /// # Errors
+    /// [`ScheduleError`] if the line cannot be read.
+    pub fn restore(kind: &Kind, canonical: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
+        let when = match kind {
+            Kind::Recurring { cron_expression } => {
+                When::Recurring(Box::new(Pattern::restore(cron_expression)?))
+            }
+            Kind::OneTime { run_at } => When::Once(*run_at),
+        };
+        Ok(Self { when, canonical: canonical.to_owned(), zone })
+    }
+
     /// Returns the schedule in the one form that each way of writing it has.
     pub fn canonical(&self) -> &str {
         &self.canonical

@@ -59,11 +59,11 @@ fn phrases_have_one_canonical_form_and_the_instants_that_they_name() {
         ("daily at noon", "every day at 12:00", "Sun 11-29 12:00:00"),
         ("every evening at 18:30", "every day at 18:30", "Sat 11-28 18:30:00"),
         ("every weekday at 8:00", "every weekday at 08:00", "Mon 11-30 08:00:00"),
-        ("every weekend at noon", "every weekend day at 12:00", "Sun 11-29 12:00:00"),
+        ("every weekend at noon", "every weekend at 12:00", "Sun 11-29 12:00:00"),
         ("every friday, mon and friday @ 7:30", "every Monday and Friday at 07:30", "Mon 11-30 07:30:00"),
         ("weekly on tuesday at 6pm", "every Tuesday at 18:00", "Tue 12-01 18:00:00"),
-        ("on the 1st of every month at 08:00", "every month on day 1 at 08:00", "Tue 12-01 08:00:00"),
-        ("every month on the 31st at 9am", "every month on day 31 at 09:00", "Thu 12-31 09:00:00"),
+        ("on the 1st of every month at 08:00", "every month on the 1st at 08:00", "Tue 12-01 08:00:00"),
+        ("every month on the 31st at 9am", "every month on the 31st at 09:00", "Thu 12-31 09:00:00"),
         ("hourly", "every hour", "Sat 11-28 13:00:00"),
         ("every 2 hours", "every 2 hours", "Sat 11-28 14:00:00"),
         ("every 1 minutes", "every minute", "Sat 11-28 12:01:00"),
@@ -76,6 +76,14 @@ fn phrases_have_one_canonical_form_and_the_instants_that_they_name() {
         ("next friday at 10am", "2026-12-04 at 10:00", "Fri 12-04 10:00:00"),
         ("2026-12-24 18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
         ("2026-12-24T18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
+        ("mondays and thursdays at 7am", "every Monday and Thursday at 07:00", "Mon 11-30 07:00:00"),
+        ("on weekdays 8:00", "every weekday at 08:00", "Mon 11-30 08:00:00"),
+        ("tonight @ 9pm", "2026-11-28 at 21:00", "Sat 11-28 21:00:00"),
+        ("@noon", "2026-11-29 at 12:00", "Sun 11-29 12:00:00"),
+        ("@ 3pm", "2026-11-28 at 15:00", "Sat 11-28 15:00:00"),
+        ("on the last day of each month at 18:00", "every month on the last day at 18:00", "Mon 11-30 18:00:00"),
+        ("24 dec at 18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
+        ("on the 24th of december at 18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
         ("on december 24 at 6pm", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
         ("feb 29 at noon", "2028-02-29 at 12:00", "Tue 02-29 12:00:00"),
     ] {
@@ -83,9 +91,8 @@ fn phrases_have_one_canonical_form_and_the_instants_that_they_name() {
         assert_eq!(schedule.canonical(), canonical, "{text}");
         assert_eq!(next(&schedule, &now(), 1), [first], "{text}");
         // The canonical form of a phrase is a phrase of the same meaning.
-        if let (Ok(again), false) = (Schedule::parse(canonical, &now()), canonical.contains("weekend day")) {
-            assert_eq!(again.kind(), schedule.kind(), "{text}");
-        }
+        assert_eq!(read(canonical).kind(), schedule.kind(), "{text}");
+        assert_eq!(read(canonical).canonical(), canonical);
     }
 }
 
@@ -103,6 +110,7 @@ fn what_is_not_understood_is_refused_with_the_word_and_near_phrases() {
         ("every other day at 9am", "other"),
         ("run rm -rf /", "run"),
         ("next month at 9am", "month"),
+        ("@reboot", "reboot"),
     ] {
         match error(text) {
             ScheduleError::Word { word: found, near } => {
@@ -119,6 +127,7 @@ fn what_is_not_understood_is_refused_with_the_word_and_near_phrases() {
         ("every day", "a time such as 9am"),
         ("every monday", "a time such as 9am"),
         ("every", "an interval or a day"),
+        ("5 minutes from now", "5 is not a time: write 9am"),
         ("every morning at 9pm", "21:00 is not a time of the morning"),
         ("every day at 9", "9 is not a time"),
         ("every 7 minutes", "6 and 10 minutes do"),
@@ -154,7 +163,7 @@ fn a_change_of_the_clock_leaves_out_no_day_and_repeats_none() {
     let night: Zoned = "2026-10-25T01:45:00[Europe/Berlin]".parse().unwrap();
     assert_eq!(next(&often, &night, 5).iter().filter(|time| time.contains("02:")).count(), 4);
     let once = Schedule::parse("2027-03-28 at 2:30", &now()).unwrap();
-    assert_eq!(next(&once, &now(), 1), ["Sun 03-28 03:30:00"]);
+    assert_eq!(next(&once, &now(), 1), ["Sun 03-28 03:00:00"]);
 }
 
 #[test]
