@@ -39,13 +39,17 @@ pub enum ScheduleError {
         near: String,
     },
     /// A cron line that cannot be read.
-    #[error("the cron line cannot be read: {reason}; its five fields are minute, hour, day of the month, month and day of the week, as in `0 9 * * 1-5`")]
+    #[error(
+        "the cron line cannot be read: {reason}; its five fields are minute, hour, day of the month, month and day of the week, as in `0 9 * * 1-5`"
+    )]
     Cron {
         /// Reason.
         reason: String,
     },
     /// A cron line with a field for seconds.
-    #[error("a cron line has five fields: minute, hour, day of the month, month, day of the week; seconds and years are not supported, so leave them out")]
+    #[error(
+        "a cron line has five fields: minute, hour, day of the month, month, day of the week; seconds and years are not supported, so leave them out"
+    )]
     Seconds,
     /// A schedule that never comes about, such as February 30.
     #[error("this time never comes; name a day that its month has")]

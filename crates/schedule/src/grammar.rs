@@ -333,7 +333,8 @@ fn in_month(words: &mut Words<'_>, month: i8, word: &str, now: &Zoned) -> Readin
         words.take();
     }
     let time = time_of_day::take(words)?;
-    let wrong = || ScheduleError::Number { number: word.to_owned(), bounds: "a day of that month".to_owned() };
+    let wrong =
+        || ScheduleError::Number { number: word.to_owned(), bounds: "a day of that month".to_owned() };
     let years = year.map_or_else(|| (now.year()..=now.year().saturating_add(8)).collect(), |year| vec![year]);
     let dates: Vec<Date> = years.into_iter().filter_map(|year| Date::new(year, month, day).ok()).collect();
     if dates.is_empty() {

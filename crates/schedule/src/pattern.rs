@@ -7,9 +7,9 @@
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ToSpan, Zoned};
 
 use crate::error::ScheduleError;
 
@@ -23,6 +23,10 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
 ];
+
+/// Days in which each date falls on each day of the week: 28 years, and 12 more because 2100 has no leap
+/// day.
+const DAYS_OF_CYCLE: usize = 40 * 366;
 
 /// Meaning of a schedule: a cron line, or one instant.
 #[derive(Debug, Clone)]
@@ -47,7 +51,7 @@ impl Pattern {
     /// [`ScheduleError::Never`] if no day fits.
     pub(crate) fn parse(line: &str, now: &Zoned) -> Result<Self, ScheduleError> {
         let pattern = Self::restore(line)?;
-        if pattern.next(now).is_none() {
+        if !has_day(&pattern.line, now.date()) || pattern.next(now).is_none() {
             return Err(ScheduleError::Never);
         }
         Ok(pattern)
@@ -64,8 +68,7 @@ impl Pattern {
             return Err(ScheduleError::Seconds);
         }
         let line = fields.join(" ");
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(&line).map_err(|error| ScheduleError::Cron { reason: error.to_string() })?;
+        let cron = cron(&line)?;
         let names_times = fields.iter().take(2).all(|field| !field.contains('*'));
         Ok(Self { line, cron, names_times })
     }
@@ -91,6 +94,20 @@ impl Pattern {
     pub(crate) fn described(&self) -> String {
         self.cron.describe()
     }
+}
+
+fn cron(line: &str) -> Result<Cron, ScheduleError> {
+    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
+    parser.parse(line).map_err(|error| ScheduleError::Cron { reason: error.to_string() })
+}
+
+/// Returns true if any of the next days fits a line. The search for an instant alone would go through all
+/// years of the calendar.
+fn has_day(line: &str, today: Date) -> bool {
+    let fields: Vec<&str> = line.split(' ').skip(2).collect();
+    let Ok(cron) = cron(&format!("0 0 {}", fields.join(" "))) else { return false };
+    let fits = |day: Date| cron.is_time_matching(&day.to_datetime(Time::midnight())).unwrap_or(false);
+    today.series(1.day()).take(DAYS_OF_CYCLE).any(fits)
 }
 
 /// Returns the first instant at which a clock of the zone shows the time; for a time that it leaves out,
