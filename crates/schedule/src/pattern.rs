@@ -115,7 +115,7 @@ fn has_day(line: &str, today: Date) -> bool {
 pub(crate) fn first_instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = zone.to_ambiguous_timestamp(time);
     match found.offset() {
-        // By the offset after the change, the time lies before it.
+        // Read with the offset after the change, the time lies before it.
         AmbiguousOffset::Gap { after, .. } => {
             let before = after.to_timestamp(time).ok()?;
             zone.following(before).next().map(|change| change.timestamp())

@@ -30,7 +30,7 @@ pub enum Overlap {
     Allow,
 }
 
-/// What becomes of an instant.
+/// Answer of the rule for overlaps to an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// The firing begins.

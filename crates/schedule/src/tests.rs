@@ -183,7 +183,7 @@ fn missed_instants_are_made_up_for_by_the_rule() {
     assert_eq!(found(after(60 * 5 + 10), Misfire::Once), 1);
     assert_eq!(found(after(60 * 5 + 10), Misfire::UpTo(3)), 3);
     assert_eq!(found(after(60 * 5 + 10), Misfire::UpTo(99)), 5);
-    // What is on time fires beside the rule, and all of it under each rule.
+    // Each rule fires all that is on time.
     let grace = |rule| missed(&hourly, last, after(60 * 5 + 10), Duration::from_hours(2), rule).len();
     assert_eq!([grace(Misfire::Skip), grace(Misfire::Once), grace(Misfire::UpTo(4))], [2, 2, 4]);
     // A pause of years is no reason to count every minute of it.

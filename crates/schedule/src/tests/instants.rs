@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(instants.len(), 12);
         prop_assert!(instants[0] > after.timestamp() && instants.windows(2).all(|pair| pair[0] < pair[1]));
         for pair in instants.windows(2) {
-            // From any moment before an instant, and after the one before it, the search ends there.
+            // A search that begins anywhere between two instants ends at the second.
             let between = pair[0].checked_add(pair[1].duration_since(pair[0]) / 2).unwrap();
             prop_assert_eq!(schedule.next(between), Some(pair[1]), "{} after {}", line.text(), between);
         }
