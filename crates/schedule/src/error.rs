@@ -1,13 +1,13 @@
 //! Errors of a schedule that cannot be read, each with what would be understood.
 
-use std::fmt;
-
 /// A reason why a text is no schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// The text is empty, or longer than a schedule can be.
+    #[error("a schedule has 1 to 200 characters")]
     Length,
     /// A word that the grammar does not have at its place, with phrases that it does have.
+    #[error("`{word}` is not understood here; known are {}", listed(near))]
     Word {
         /// The word.
         word: String,
@@ -15,6 +15,7 @@ pub enum ScheduleError {
         near: Vec<&'static str>,
     },
     /// The text ends where something must follow.
+    #[error("{wanted} must follow, as in {}", listed(near))]
     Ends {
         /// The word that must follow, in a description.
         wanted: &'static str,
@@ -22,6 +23,7 @@ pub enum ScheduleError {
         near: Vec<&'static str>,
     },
     /// A number outside of its bounds.
+    #[error("{number} is not {bounds}")]
     Number {
         /// The number, as it was written.
         number: String,
@@ -29,6 +31,7 @@ pub enum ScheduleError {
         bounds: String,
     },
     /// An interval that does not divide its hour or day, so its instants would not be evenly spaced.
+    #[error("{interval} do not divide their hour or day, so the times would not be even; {near} do")]
     Uneven {
         /// The interval, as it was written.
         interval: String,
@@ -36,52 +39,31 @@ pub enum ScheduleError {
         near: String,
     },
     /// A cron line that cannot be read.
+    #[error(
+        "the cron line cannot be read: {reason}; its five fields are minute, hour, day of the month, month and day of the week, as in `0 9 * * 1-5`"
+    )]
     Cron {
         /// Reason.
         reason: String,
     },
     /// A cron line with a field for seconds.
+    #[error(
+        "a cron line has five fields: minute, hour, day of the month, month, day of the week; seconds and years are not supported, so leave them out"
+    )]
     Seconds,
     /// A schedule that never comes about, such as February 30.
+    #[error("this time never comes; name a day that its month has")]
     Never,
     /// A single instant that is over.
+    #[error("this time is over; it was read as {read_as}: name a later one")]
     Past {
         /// The instant as it was read.
         read_as: String,
     },
     /// An instant that lies too far ahead to be told.
+    #[error("this time lies too far ahead; a single time lies within the next ten years")]
     TooFar,
 }
-
-impl fmt::Display for ScheduleError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length => write!(formatter, "a schedule has 1 to 200 characters"),
-            Self::Word { word, near } => {
-                write!(formatter, "`{word}` is not understood here; known are {}", listed(near))
-            }
-            Self::Ends { wanted, near } => {
-                write!(formatter, "{wanted} must follow, as in {}", listed(near))
-            }
-            Self::Number { number, bounds } => write!(formatter, "{number} is not {bounds}"),
-            Self::Uneven { interval, near } => write!(
-                formatter,
-                "{interval} do not divide their hour or day, so the times would not be even; {near} do"
-            ),
-            Self::Cron { reason } => write!(formatter, "the cron line cannot be read: {reason}"),
-            Self::Seconds => write!(
-                formatter,
-                "a cron line has five fields: minute, hour, day of the month, month, day of the week; seconds \
-                 are not supported"
-            ),
-            Self::Never => write!(formatter, "this time never comes"),
-            Self::Past { read_as } => write!(formatter, "this time is over; it was read as {read_as}"),
-            Self::TooFar => write!(formatter, "this time lies too far ahead"),
-        }
-    }
-}
-
-impl std::error::Error for ScheduleError {}
 
 fn listed(phrases: &[&str]) -> String {
     let quoted: Vec<String> = phrases.iter().map(|phrase| format!("`{phrase}`")).collect();

@@ -3,17 +3,20 @@
 //! ```text
 //! every 5 minutes | every hour | every 2 hours | hourly
 //! every (day|morning|afternoon|evening|night|weekday|weekend) TIME | daily TIME
-//! every DAY[, DAY and DAY] TIME | weekly on DAY TIME
-//! every month on the NTH TIME | on the NTH of every month TIME | monthly on the NTH TIME
+//! every DAY[, DAY and DAY] TIME | weekly on DAY TIME | [on] (DAYS|weekdays|weekends) TIME
+//! every month on the (NTH|last day) TIME | on the (NTH|last day) of every month TIME | monthly on the NTH TIME
 //! in 5 minutes | in 1 hour and 30 minutes | after 30 seconds | in 2 days [TIME]
-//! TIME | today TIME | tomorrow TIME | [next|on] DAY TIME | YYYY-MM-DD TIME | [on] MONTH DAY [YEAR] TIME
+//! TIME | (today|tonight|tomorrow) TIME | [next|on|this] DAY TIME | YYYY-MM-DD TIME
+//! [on] MONTH DAY [YEAR] TIME | [on the] DAY [of] MONTH [YEAR] TIME
 //! ```
+//!
+//! DAYS is a day in the plural: `monday at 9am` is once, `mondays at 9am` is every week.
 
 use jiff::civil::{Date, Time, Weekday};
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 
 use crate::error::ScheduleError;
-use crate::pattern::{Pattern, When};
+use crate::pattern::{Pattern, When, first_instant};
 use crate::time_of_day::{self, shown};
 use crate::words::Words;
 
@@ -76,7 +79,7 @@ fn every(words: &mut Words<'_>, now: &Zoned) -> Reading {
         "day" => at_days(words, "*", "every day", now),
         "morning" | "afternoon" | "evening" | "night" => in_part_of_day(words, &word, now),
         "weekday" | "workday" => at_days(words, "1-5", "every weekday", now),
-        "weekend" => at_days(words, "0,6", "every weekend day", now),
+        "weekend" => at_days(words, "0,6", "every weekend", now),
         "month" => monthly(words, now),
         other => match weekday(other) {
             Some(day) => on_weekdays(words, day, now),
@@ -163,15 +166,27 @@ fn on_weekdays(words: &mut Words<'_>, first: Weekday, now: &Zoned) -> Reading {
 fn monthly(words: &mut Words<'_>, now: &Zoned) -> Reading {
     let _on = words.take_any(&["on"]);
     let _the = words.take_any(&["the"]);
-    let word = words.need("a day of the month, such as 1st")?;
-    let day = ordinal(&word).ok_or_else(|| words.unknown(&word))?;
+    let day = day_of_month(words)?;
     monthly_on(words, day, now)
 }
 
-fn monthly_on(words: &mut Words<'_>, day: i8, now: &Zoned) -> Reading {
+/// Returns `None` for the last day of each month.
+fn day_of_month(words: &mut Words<'_>) -> Result<Option<i8>, ScheduleError> {
+    let word = words.need("a day of the month, such as 1st")?;
+    if word == "last" {
+        return if words.take_any(&["day"]) { Ok(None) } else { Err(words.ends("`day`")) };
+    }
+    Ok(Some(ordinal(&word).ok_or_else(|| words.unknown(&word))?))
+}
+
+fn monthly_on(words: &mut Words<'_>, day: Option<i8>, now: &Zoned) -> Reading {
     let time = time_of_day::take(words)?;
-    let line = format!("{} {} {day} * *", time.minute(), time.hour());
-    recurring(&line, format!("every month on day {day} at {}", shown(time)), now)
+    let (field, name) = match day {
+        Some(day) => (day.to_string(), format!("{day}{}", ending(day))),
+        None => ("L".to_owned(), "last day".to_owned()),
+    };
+    let line = format!("{} {} {field} * *", time.minute(), time.hour());
+    recurring(&line, format!("every month on the {name} at {}", shown(time)), now)
 }
 
 /// Reads `5 minutes`, `1 hour and 30 minutes`, or `2 days at 9am`.
@@ -219,7 +234,7 @@ fn delay(words: &mut Words<'_>, now: &Zoned) -> Reading {
 fn once(words: &mut Words<'_>, now: &Zoned) -> Reading {
     let today = now.date();
     let first = words.peek().unwrap_or_default().to_owned();
-    if words.take_any(&["today"]) {
+    if words.take_any(&["today", "tonight"]) {
         let time = time_of_day::take(words)?;
         return Ok(at_once(&on(today, time, now)?));
     }
@@ -243,16 +258,12 @@ fn once(words: &mut Words<'_>, now: &Zoned) -> Reading {
     let is_next = words.take_any(&["next"]);
     let is_on = !is_next && words.take_any(&["on", "this"]);
     if is_on && words.take_any(&["the"]) {
-        let word = words.need("a day of the month, such as 1st")?;
-        let day = ordinal(&word).ok_or_else(|| words.unknown(&word))?;
-        for wanted in [&["of"][..], &["every", "each"], &["month"]] {
-            if !words.take_any(wanted) {
-                return Err(words.ends("`of every month`"));
-            }
-        }
-        return monthly_on(words, day, now);
+        return on_the(words, now);
     }
     let word = words.peek().unwrap_or_default().to_owned();
+    if !is_next && let Some(read) = plural(words, &word, now) {
+        return read;
+    }
     if let Some(day) = weekday(&word) {
         words.take();
         let time = time_of_day::take(words)?;
@@ -260,7 +271,13 @@ fn once(words: &mut Words<'_>, now: &Zoned) -> Reading {
     }
     if let Some(month) = month(&word) {
         words.take();
-        return in_month(words, month, now);
+        let day = words.need("a day of the month")?;
+        return in_month(words, month, &day, now);
+    }
+    if let Some(month) = ordinal(&word).and(words.peek_second()).and_then(month) {
+        words.take();
+        words.take();
+        return in_month(words, month, &word, now);
     }
     if is_next || is_on {
         return Err(words.unknown(if word.is_empty() { &first } else { &word }));
@@ -272,16 +289,52 @@ fn once(words: &mut Words<'_>, now: &Zoned) -> Reading {
     Ok(at_once(&at))
 }
 
-/// Reads the day, the year if there is one, and the time.
-fn in_month(words: &mut Words<'_>, month: i8, now: &Zoned) -> Reading {
-    let word = words.need("a day of the month")?;
-    let day = ordinal(&word).ok_or_else(|| words.unknown(&word))?;
+/// Reads the rest of `on the 1st of every month TIME`, or of `on the 24th of december TIME`.
+fn on_the(words: &mut Words<'_>, now: &Zoned) -> Reading {
+    let word = words.peek().unwrap_or_default().to_owned();
+    let day = day_of_month(words)?;
+    let _of = words.take_any(&["of"]);
+    if let Some(month) = words.peek().and_then(month) {
+        words.take();
+        return in_month(words, month, &word, now);
+    }
+    if words.take_any(&["every", "each", "the"]) && words.take_any(&["month"]) {
+        return monthly_on(words, day, now);
+    }
+    Err(words.ends("`of every month` or a month"))
+}
+
+/// Reads days in the plural, which recur; `None` if the word is none.
+fn plural(words: &mut Words<'_>, word: &str, now: &Zoned) -> Option<Reading> {
+    let single = word.strip_suffix('s')?;
+    let day = weekday(single).filter(|_| single.ends_with("day"));
+    match single {
+        "weekday" | "workday" => {
+            words.take();
+            Some(at_days(words, "1-5", "every weekday", now))
+        }
+        "weekend" => {
+            words.take();
+            Some(at_days(words, "0,6", "every weekend", now))
+        }
+        _ => {
+            let day = day?;
+            words.take();
+            Some(on_weekdays(words, day, now))
+        }
+    }
+}
+
+/// Reads the year if there is one, and the time.
+fn in_month(words: &mut Words<'_>, month: i8, word: &str, now: &Zoned) -> Reading {
+    let day = ordinal(word).ok_or_else(|| words.unknown(word))?;
     let year = words.peek().filter(|word| word.len() == 4).and_then(|word| word.parse::<i16>().ok());
     if year.is_some() {
         words.take();
     }
     let time = time_of_day::take(words)?;
-    let wrong = || ScheduleError::Number { number: word.clone(), bounds: "a day of that month".to_owned() };
+    let wrong =
+        || ScheduleError::Number { number: word.to_owned(), bounds: "a day of that month".to_owned() };
     let years = year.map_or_else(|| (now.year()..=now.year().saturating_add(8)).collect(), |year| vec![year]);
     let dates: Vec<Date> = years.into_iter().filter_map(|year| Date::new(year, month, day).ok()).collect();
     if dates.is_empty() {
@@ -316,10 +369,11 @@ fn after_days(date: Date, days: i64) -> Result<Date, ScheduleError> {
     date.checked_add(days.days()).map_err(|_| ScheduleError::TooFar)
 }
 
-/// Returns the instant of a time of the day. A time that a change of the clock leaves out is moved to
-/// after the gap.
+/// Returns the instant of a time of the day, which is the change of the clock if that leaves it out.
 fn on(date: Date, time: Time, now: &Zoned) -> Result<Zoned, ScheduleError> {
-    date.to_datetime(time).to_zoned(now.time_zone().clone()).map_err(|_| ScheduleError::TooFar)
+    let zone = now.time_zone();
+    let instant = first_instant(zone, date.to_datetime(time)).ok_or(ScheduleError::TooFar)?;
+    Ok(instant.to_zoned(zone.clone()))
 }
 
 fn at_once(at: &Zoned) -> (When, String) {
@@ -330,6 +384,16 @@ fn at_once(at: &Zoned) -> (When, String) {
 
 fn date_of(word: &str) -> Option<Date> {
     (word.len() == 10).then(|| word.parse().ok()).flatten()
+}
+
+/// Returns the letters after the number of a day: `1st`, `12th`, `22nd`.
+fn ending(day: i8) -> &'static str {
+    match (day / 10, day % 10) {
+        (0 | 2 | 3, 1) => "st",
+        (0 | 2, 2) => "nd",
+        (0 | 2, 3) => "rd",
+        _ => "th",
+    }
 }
 
 /// Returns a day of the month: `1`, `1st`, `22nd`.

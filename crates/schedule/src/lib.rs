@@ -15,7 +15,7 @@ mod words;
 
 pub use error::ScheduleError;
 pub use outcome::{JobState, MAX_DELAY, after_failure, after_success};
-pub use rules::{Misfire, Overlap, jitter, missed};
+pub use rules::{Misfire, Overlap, Start, jitter, missed};
 pub use schedule::{Kind, Schedule};
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-/// Delay after the first failure in a row. Each further one doubles it.
+/// Delay after the first failure of a firing. Each further one doubles it. Services that are restarted are
+/// mostly back within this time.
 const FIRST_DELAY: Duration = Duration::from_secs(30);
-/// Longest delay after failures.
+/// Longest delay after failures: that of the most common interval, so that no retry waits much longer than
+/// the next firing would.
 pub const MAX_DELAY: Duration = Duration::from_hours(1);
 
 /// State of a job, as its outcomes have made it.

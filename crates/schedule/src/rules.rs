@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::schedule::Schedule;
 
@@ -30,11 +30,37 @@ pub enum Overlap {
     Allow,
 }
 
-/// Maximum number of instants that are looked at after a pause. After a longer one, the latest count.
-const LOOKED_AT: usize = 10_000;
+/// Answer of the rule for overlaps to an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The firing begins.
+    Now,
+    /// The firing begins when the ones before it have ended.
+    Later,
+    /// The instant is left out.
+    Never,
+}
+
+impl Overlap {
+    /// Returns what becomes of an instant while `running` firings of its job run and `waiting` ones wait.
+    /// One may wait: a job that takes longer than its interval would otherwise never catch up.
+    pub fn decide(self, running: usize, waiting: usize) -> Start {
+        match self {
+            _ if running == 0 && waiting == 0 => Start::Now,
+            Self::Allow => Start::Now,
+            Self::Queue if waiting == 0 => Start::Later,
+            Self::Queue | Self::Skip => Start::Never,
+        }
+    }
+}
+
+/// Maximum number of instants that are made up for, whatever the rule says.
+const MOST_MADE_UP: usize = 1_000;
 
 /// Returns the instants to fire now, oldest first: those after `last` up to `now`, by the rule. An instant
-/// that is less than `grace` ago was not missed, and fires under every rule.
+/// that is at most `grace` ago was not missed, and fires under every rule.
+///
+/// The effort depends on the number of instants that fire, and not on the length of the pause.
 pub fn missed(
     schedule: &Schedule,
     last: Timestamp,
@@ -42,39 +68,22 @@ pub fn missed(
     grace: Duration,
     misfire: Misfire,
 ) -> Vec<Timestamp> {
-    let mut due: Vec<Timestamp> =
-        schedule.next_ones(last, LOOKED_AT).into_iter().take_while(|instant| *instant <= now).collect();
-    let Some(latest) = due.last().copied() else { return Vec::new() };
-    if due.len() == LOOKED_AT {
-        // The pause was long; the instants just before now are those that count.
-        due = latest_before(schedule, latest, now);
-    }
-    let is_on_time = |instant: &Timestamp| {
-        Duration::try_from(now.duration_since(*instant)).is_ok_and(|late| late <= grace)
-    };
-    let on_time = due.iter().filter(|instant| is_on_time(instant)).count();
+    let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
     let made_up = match misfire {
-        Misfire::Skip => on_time,
-        Misfire::Once => on_time.max(1),
-        Misfire::UpTo(most) => on_time.max(most),
+        Misfire::Skip => 0,
+        Misfire::Once => 1,
+        Misfire::UpTo(most) => most.min(MOST_MADE_UP),
     };
-    due.split_off(due.len().saturating_sub(made_up))
-}
-
-/// Returns the last instants up to `now`, found from a moment that halves its distance to `now`.
-fn latest_before(schedule: &Schedule, from: Timestamp, now: Timestamp) -> Vec<Timestamp> {
-    let mut from = from;
+    let mut looked_back = grace.saturating_add(SignedDuration::from_mins(1));
     loop {
-        let due: Vec<Timestamp> =
-            schedule.next_ones(from, LOOKED_AT).into_iter().take_while(|instant| *instant <= now).collect();
-        if due.len() < LOOKED_AT {
-            return due;
+        let from = now.checked_sub(looked_back).unwrap_or(Timestamp::MIN).max(last);
+        let mut due = schedule.all_between(from, now);
+        let on_time = due.iter().filter(|instant| now.duration_since(**instant) <= grace).count();
+        let fire = on_time.max(made_up);
+        if from == last || fire <= due.len() {
+            return due.split_off(due.len().saturating_sub(fire));
         }
-        let half = now.duration_since(from) / 2;
-        match from.checked_add(half) {
-            Ok(later) if later > from => from = later,
-            _ => return due,
-        }
+        looked_back = looked_back.saturating_add(looked_back);
     }
 }
 

@@ -47,7 +47,7 @@ impl Schedule {
         let zone = now.time_zone().clone();
         if pattern::is_line(text) {
             let pattern = Pattern::parse(text, now)?;
-            let canonical = pattern.described();
+            let canonical = pattern.line.clone();
             return Ok(Self { when: When::Recurring(Box::new(pattern)), canonical, zone });
         }
         let (when, canonical) = grammar::parse(&mut Words::of(text), now)?;
@@ -60,9 +60,32 @@ impl Schedule {
         Ok(Self { when, canonical, zone })
     }
 
-    /// Returns the schedule in the one form that each way of writing it has.
+    /// Restores a schedule that was parsed before, from what was kept of it. A single instant may be over,
+    /// so that one that was missed can be made up for.
+    ///
+    /// # Errors
+    /// [`ScheduleError`] if the line cannot be read.
+    pub fn restore(kind: &Kind, canonical: &str, zone: TimeZone) -> Result<Self, ScheduleError> {
+        let when = match kind {
+            Kind::Recurring { cron_expression } => {
+                When::Recurring(Box::new(Pattern::restore(cron_expression)?))
+            }
+            Kind::OneTime { run_at } => When::Once(*run_at),
+        };
+        Ok(Self { when, canonical: canonical.to_owned(), zone })
+    }
+
+    /// Returns the schedule in the one form that each way of writing it has: of a cron line, the line.
     pub fn canonical(&self) -> &str {
         &self.canonical
+    }
+
+    /// Returns the schedule for people: the canonical form, or a cron line in words.
+    pub fn described(&self) -> String {
+        match &self.when {
+            When::Recurring(pattern) if pattern.line == self.canonical => pattern.described(),
+            When::Recurring(_) | When::Once(_) => self.canonical.clone(),
+        }
     }
 
     /// Returns the kind, with its cron line or its instant.
@@ -84,6 +107,13 @@ impl Schedule {
             When::Recurring(pattern) => Some(pattern.next(&after.to_zoned(self.zone.clone()))?.timestamp()),
             When::Once(at) => Some(*at).filter(|at| *at > after),
         }
+    }
+
+    /// Returns the instants after `after` up to `until`.
+    pub(crate) fn all_between(&self, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+        std::iter::successors(self.next(after), |last| self.next(*last))
+            .take_while(|instant| *instant <= until)
+            .collect()
     }
 
     /// Returns the next instants, at most `most`.

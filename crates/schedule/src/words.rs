@@ -3,7 +3,7 @@
 use crate::error::ScheduleError;
 
 /// Phrases that show what the grammar has. The nearest ones are named in errors.
-const PHRASES: [&str; 18] = [
+const PHRASES: [&str; 20] = [
     "every 5 minutes",
     "every hour",
     "every 2 hours",
@@ -15,11 +15,13 @@ const PHRASES: [&str; 18] = [
     "every monday at 2pm",
     "every monday, wednesday and friday at 7:30",
     "every month on the 1st at 9am",
+    "on the last day of every month at 18:00",
     "in 5 minutes",
     "in 2 days at 9am",
     "at 3pm",
     "tomorrow at 15:30",
     "next friday at 10am",
+    "on december 24 at 18:00",
     "2026-12-24 at 18:00",
     "0 9 * * *",
 ];
@@ -44,6 +46,11 @@ impl<'a> Words<'a> {
     /// Returns the next word without taking it.
     pub(crate) fn peek(&self) -> Option<&str> {
         self.each.get(self.at).map(String::as_str)
+    }
+
+    /// Returns the word after the next one without taking it.
+    pub(crate) fn peek_second(&self) -> Option<&str> {
+        self.each.get(self.at + 1).map(String::as_str)
     }
 
     /// Takes the next word.
