@@ -69,7 +69,7 @@ REMOVE = {"deb": "apt remove", "npm": "npm remove", "uv": "uv remove"}
 # The commands that cannot run in the clean root, with the reason.
 CANNOT = {
     r"cargo (install .*|uninstall handfast|xtask( dist| test)?)": "the clean root has no Rust",
-    r"sudo apt install chromium": "the root has no network, and the browser tools are optional",
+    r"handfast setup browser": "the root has no network, and the browser tools are optional",
     r"docker .*": "a container engine needs a machine of its own; the package that the image installs is tried",
     r"gh attestation verify .*": "it asks the forge about a published release",
     r"(npm (un)?install --global|uv tool install|pipx install|pip install) handfast":
