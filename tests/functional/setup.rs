@@ -56,7 +56,8 @@ fn a_browser_is_found_chosen_and_forgotten_and_one_that_does_not_answer_is_refus
         "{}",
         run.stderr
     );
-    let programs = tempfile::tempdir().unwrap();
+    // Not in /tmp, of which each cell has its own.
+    let programs = tempfile::tempdir_in("/var/tmp").unwrap();
     let script = |name: &str, text: &str| {
         let path = programs.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -87,4 +88,39 @@ fn a_browser_is_found_chosen_and_forgotten_and_one_that_does_not_answer_is_refus
     let run = fixture.run(&["setup", "browser", "--remove"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(fixture.run(&["setup", "browser"]).code, 0);
+}
+
+#[test]
+fn a_browser_in_a_home_shows_its_cell_nothing_of_that_home() {
+    let fixture = Fixture::new();
+    let home = fixture.home();
+    std::fs::create_dir_all(home.join(".ssh")).unwrap();
+    std::fs::write(home.join(".ssh/id_test"), "a private key").unwrap();
+    std::fs::write(home.join("diary"), "a diary").unwrap();
+    // A browser that a page has taken over says what it can read.
+    let script = |path: &std::path::Path| {
+        let text = format!(
+            "#!/bin/sh\ncat {0}/.ssh/id_test {0}/diary >&2; echo \"sees $(cat \"$0\" | wc -c)\" >&2; exit 7\n",
+            home.display()
+        );
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let try_it = |path: &std::path::Path| {
+        script(path);
+        fixture.run(&["setup", "browser", "--from", path.to_str().unwrap()])
+    };
+    // A file that every Chromium has beside it makes no installation of a home.
+    std::fs::write(home.join("icudtl.dat"), "").unwrap();
+    let run = try_it(&home.join("my-chrome"));
+    assert!(
+        run.code == 1 && run.stderr.contains("sees ") && !run.stderr.contains("sees 0"),
+        "{}",
+        run.stderr
+    );
+    assert!(!run.stderr.contains("a private key") && !run.stderr.contains("a diary"), "{}", run.stderr);
+    let refused = try_it(&fixture.workspace().join("chrome"));
+    assert!(refused.code == 2 && refused.stderr.contains("calls can write there"), "{}", refused.stderr);
+    let refused = try_it(&home.join(".ssh/chrome"));
+    assert!(refused.code == 2 && refused.stderr.contains("among keys"), "{}", refused.stderr);
 }

@@ -31,6 +31,16 @@ const SHOWN: usize = 2_000;
 /// background commands.
 const LIFETIME: Lifetime = Lifetime { idle: Duration::from_mins(15), absolute: Duration::from_hours(12) };
 
+/// Program of a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrowserProgram {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Folder or file that the cell of the browser shows, read-only, besides those of the system. Pages that
+    /// take over the browser can read it.
+    pub shown: Option<PathBuf>,
+}
+
 /// A browser that runs in a cell. When this value is dropped, every process of the cell ends and the
 /// folder is removed.
 pub(crate) struct BrowserInCell {
@@ -70,7 +80,7 @@ impl BrowserInCell {
     /// # Errors
     /// [`BrowserError::Start`].
     pub(crate) async fn start(
-        program: &Path,
+        program: &BrowserProgram,
         source: &CellSource,
         (parent, name): (&Path, &str),
     ) -> Result<Self, BrowserError> {
@@ -79,10 +89,7 @@ impl BrowserInCell {
         };
         let folder = BrowserFolder::make(parent, name).map_err(|error| failed("its folder", &error))?;
         let (mut spec, host) = source.cell(folder.0.clone()).map_err(|error| failed("its cell", &error))?;
-        if let Some(folder) = program.parent().filter(|folder| !folder.starts_with("/usr")) {
-            // Cells show the programs of the system alone.
-            spec.read_only.push(folder.to_owned());
-        }
+        spec.read_only.extend(program.shown.clone());
         let settings = settings(&host);
         // The reader and the writer must exist before the browser opens its ends.
         let open = |error: io::Error| failed("its pipes", &error);
@@ -96,7 +103,7 @@ impl BrowserInCell {
         let process = sandbox::Session::start(
             spec,
             host,
-            command(program, &folder.0, &settings),
+            command(&program.path, &folder.0, &settings),
             LIFETIME,
             None,
             move |_| {

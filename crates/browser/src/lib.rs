@@ -57,6 +57,7 @@ pub use arguments::Settings;
 pub use browser::Browser;
 pub use cdp::protocol::page::Rectangle;
 pub use cdp::protocol::storage::Cookie;
+pub use cell::BrowserProgram;
 pub use dialogs::{DialogAnswer, DialogKind, DialogPolicy};
 pub use download_file::{open_download, remove_download};
 pub use downloads::{DownloadEnd, DownloadReport};

@@ -12,7 +12,7 @@ use sandbox::CellSource;
 use tokio::sync::Mutex as Turn;
 use tool::{Owner, Resource, ResourcePool, ResourceUsage};
 
-use crate::cell::BrowserInCell;
+use crate::cell::{BrowserInCell, BrowserProgram};
 use crate::error::BrowserError;
 use crate::extension::UserBrowser;
 use crate::page::Page;
@@ -24,7 +24,7 @@ use crate::upload_file::copy_for_page;
 /// The browsers of a runtime, by the name of their owner.
 pub struct Browsers {
     /// Program of the browser, or the reason why there is none.
-    program: Result<PathBuf, String>,
+    program: Result<BrowserProgram, String>,
     /// Folder, private to the user, with a folder for each browser.
     folder: PathBuf,
     owned: Mutex<HashMap<String, Arc<OwnedBrowser>>>,
@@ -67,7 +67,7 @@ impl OwnedBrowser {
 
 impl Browsers {
     /// Creates an empty pool. What earlier runtimes left in `folder` is removed.
-    pub fn new(program: Result<PathBuf, String>, folder: PathBuf) -> Arc<Self> {
+    pub fn new(program: Result<BrowserProgram, String>, folder: PathBuf) -> Arc<Self> {
         Arc::new(Self {
             program,
             folder,

@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use browser::BrowserProgram;
+
+use crate::host_environment::HostEnvironment;
+use crate::toolchains;
+
 /// Names of programs, the best first. The headless shell starts faster and takes less memory.
 const NAMES: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
@@ -16,19 +21,42 @@ pub(crate) fn chosen(state: &Path) -> PathBuf {
     state.join(CHOSEN)
 }
 
+/// Returns a program that the user names, with what its cell shows of the user's folders.
+///
+/// # Errors
+/// Returns a sentence that says why it cannot be used.
+pub(crate) fn named(
+    program: &Path,
+    (state, workspace): (&Path, &Path),
+    host_environment: &HostEnvironment,
+) -> Result<BrowserProgram, String> {
+    let real = program.canonicalize().ok().filter(|real| real.is_file());
+    let path = real.ok_or_else(|| {
+        format!("{}, which `handfast setup browser` was given, is not there", program.display())
+    })?;
+    if path.starts_with("/usr") {
+        return Ok(BrowserProgram { path, shown: None });
+    }
+    let shown = toolchains::shown_of_browser(host_environment, workspace, state, &path);
+    let shown = shown.map_err(|why| format!("{} cannot be used: {why}", path.display()))?;
+    Ok(BrowserProgram { path, shown: Some(shown) })
+}
+
 /// Returns the browser that the user chose, or else that of this machine.
 ///
 /// # Errors
 /// Returns a sentence that says what was looked for.
-pub(crate) fn find(state: &Path) -> Result<PathBuf, String> {
+pub(crate) fn find(
+    (state, workspace): (&Path, &Path),
+    host_environment: &HostEnvironment,
+) -> Result<BrowserProgram, String> {
     if let Ok(program) = std::fs::read_link(chosen(state)) {
-        let lacks =
-            || format!("{}, which `handfast setup browser` was given, is not there", program.display());
-        return if program.is_file() { Ok(program) } else { Err(lacks()) };
+        return named(&program, (state, workspace), host_environment);
     }
     let places = NAMES.iter().flat_map(|name| FOLDERS.map(|folder| Path::new(folder).join(name)));
     places
         .into_iter()
         .find(|program| program.is_file())
+        .map(|path| BrowserProgram { path, shown: None })
         .ok_or_else(|| format!("none of {} is in {}", NAMES.join(", "), FOLDERS.join(" or ")))
 }

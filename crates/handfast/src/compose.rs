@@ -190,7 +190,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         key_file,
         taken: stamps,
     };
-    let browsers = browsers(&state);
+    let browsers = browsers(&state, &place.workspace, &host_environment);
     services.insert(browsers.clone());
     services.insert(Arc::new(PairingFolder(state.clone())));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
@@ -255,10 +255,10 @@ impl Composed {
 }
 
 /// Returns the pool of the browsers, and removes what killed processes left of theirs.
-fn browsers(state: &Path) -> Arc<Browsers> {
+fn browsers(state: &Path, workspace: &Path, host_environment: &HostEnvironment) -> Arc<Browsers> {
     let folder = state.join(BROWSERS_FOLDER);
     browser::remove_left_folders(&folder);
-    Browsers::new(browser_program::find(state), folder)
+    Browsers::new(browser_program::find((state, workspace), host_environment), folder)
 }
 
 /// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is

@@ -21,7 +21,7 @@ use crate::config::USER_FILE;
 use crate::host_environment::HostEnvironment;
 use advice::Advice;
 use extent::{Landmarks, OF_EACH_CELL};
-use of_path::{FoundPrograms, Sources};
+use of_path::{FoundPrograms, LeftOut, Sources};
 use table::{KINDS, Places};
 use watch::LocalPaths;
 
@@ -42,11 +42,7 @@ pub(crate) struct PlacesAround<'a> {
 /// ones until its end.
 pub(crate) fn found(host_environment: &HostEnvironment, around: PlacesAround<'_>) -> Arc<FoundPrograms> {
     let find = || {
-        let home = host_environment.home.as_deref();
-        let paths = LocalPaths::of_this_process(home);
-        let homes = home.into_iter().map(Path::to_owned).chain(host_environment.other_homes.clone());
-        let workspace = around.workspace.to_owned();
-        let landmarks = Landmarks::new(homes.collect(), workspace, around.of_handfast, &paths);
+        let (landmarks, paths) = landmarks(host_environment, around.workspace, around.of_handfast);
         let part = |folder: &Path, part: &PathBuf| {
             let is_all = part.as_os_str().is_empty();
             if is_all { folder.to_owned() } else { folder.join(part) }
@@ -66,6 +62,34 @@ pub(crate) fn found(host_environment: &HostEnvironment, around: PlacesAround<'_>
         Arc::new(found)
     };
     host_environment.found.get_or_init(find).clone()
+}
+
+/// Returns the places that decide what of the user's folders is shown, with the paths of this machine.
+fn landmarks(
+    host_environment: &HostEnvironment,
+    workspace: &Path,
+    of_handfast: Vec<PathBuf>,
+) -> (Landmarks, LocalPaths) {
+    let home = host_environment.home.as_deref();
+    let paths = LocalPaths::of_this_process(home);
+    let homes = home.into_iter().map(Path::to_owned).chain(host_environment.other_homes.clone());
+    (Landmarks::new(homes.collect(), workspace.to_owned(), of_handfast, &paths), paths)
+}
+
+/// Returns the folder or file that a cell shows for a browser that the user names. The program's path is
+/// without links.
+///
+/// # Errors
+/// The reason why nothing there is shown, as the end of a sentence.
+pub(crate) fn shown_of_browser(
+    host_environment: &HostEnvironment,
+    workspace: &Path,
+    state: &Path,
+    program: &Path,
+) -> Result<PathBuf, String> {
+    let of_handfast = std::iter::once(state.to_owned()).chain(host_environment.configuration.clone());
+    let (landmarks, paths) = landmarks(host_environment, workspace, of_handfast.collect());
+    landmarks.of_browser(program, &paths).map_err(|refusal| LeftOut::Refused(refusal).reason())
 }
 
 /// Returns what is known about programs that commands do not find.

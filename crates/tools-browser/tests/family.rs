@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use browser::Browsers;
+use browser::{BrowserProgram, Browsers};
 use jiff::Timestamp;
 use sandbox::{CellHost, CellSource, CellSpec};
 use testkit::{Workspace, check_family};
@@ -14,8 +14,8 @@ fn every_tool_has_a_good_name_schema_and_example() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
     let folder = tempfile::tempdir().unwrap();
-    let browsers =
-        Browsers::new(Ok(PathBuf::from("/usr/bin/chromium-headless-shell")), folder.path().join("b"));
+    let program = BrowserProgram { path: PathBuf::from("/usr/bin/chromium-headless-shell"), shown: None };
+    let browsers = Browsers::new(Ok(program), folder.path().join("b"));
     let spool = folder.path().to_owned();
     let source = Arc::new(CellSource::new("test".to_owned(), move |workspace| {
         let spec = CellSpec {

@@ -200,6 +200,28 @@ impl Landmarks {
         (!hides && self.refusal(folder).is_none()).then(|| Extent::whole(folder))
     }
 
+    /// Returns what a cell shows for a browser that the user names: the folder of its program if that is an
+    /// installation of Chromium, else the program alone.
+    ///
+    /// # Errors
+    /// The reason why nothing there is shown.
+    pub(super) fn of_browser(&self, program: &Path, paths: &LocalPaths) -> Result<PathBuf, Refusal> {
+        let Some(folder) = program.parent() else { return Err(Refusal::OfKernel) };
+        if let Some(refusal) = self.refusal(folder) {
+            return Err(refusal);
+        }
+        // Every Chromium has this file beside it, and a folder of anything else has not.
+        let is_installation = folder.join("icudtl.dat").is_file()
+            && folder.parent().is_some()
+            && !self.contains_what_stays_hidden(folder)
+            && !self.is_of_an_application(folder)
+            && paths.remote_below(folder).is_none()
+            && !has_history(folder)
+            && !holds_projects(folder)
+            && !has_keys(folder);
+        Ok(if is_installation { folder } else { program }.to_owned())
+    }
+
     /// Returns true if something below the folder, or the folder itself, must not be shown.
     fn contains_what_stays_hidden(&self, folder: &Path) -> bool {
         self.contains_a_home(folder)
@@ -281,6 +303,54 @@ mod tests {
             &LocalPaths::default(),
         );
         World { _folder: folder, at, landmarks }
+    }
+
+    #[test]
+    fn a_browser_shows_its_installation_or_its_program_alone_and_never_what_lies_around_it() {
+        let files = [
+            "home/me/chrome",
+            "home/me/icudtl.dat",
+            "home/me/apps/chrome/chrome",
+            "home/me/apps/chrome/icudtl.dat",
+            "home/me/apps/wrapper",
+            "home/me/apps/keyed/chrome",
+            "home/me/apps/keyed/icudtl.dat",
+            "home/me/apps/keyed/id_rsa",
+            "home/me/dev/chrome",
+            "home/me/dev/icudtl.dat",
+            "home/me/dev/site/.git/HEAD",
+            "home/me/.config/chrome",
+            "home/me/.config/icudtl.dat",
+            "home/me/.cache/playwright/chromium-1/chrome-linux/chrome",
+            "home/me/.cache/playwright/chromium-1/chrome-linux/icudtl.dat",
+            "home/me/.ssh/chrome",
+            "home/me/work/site/chrome",
+            "home/me/.local/state/handfast/chrome",
+        ];
+        let world = world(&files);
+        let shown = |program: &str| {
+            let shown = world.landmarks.of_browser(&world.at.join(program), &LocalPaths::default());
+            shown.map(|shown| shown.strip_prefix(&world.at).unwrap().display().to_string())
+        };
+        for (program, expected) in [
+            ("home/me/chrome", Ok("home/me/chrome")),
+            ("home/me/apps/chrome/chrome", Ok("home/me/apps/chrome")),
+            ("home/me/apps/wrapper", Ok("home/me/apps/wrapper")),
+            ("home/me/apps/keyed/chrome", Ok("home/me/apps/keyed/chrome")),
+            ("home/me/dev/chrome", Ok("home/me/dev/chrome")),
+            ("home/me/.config/chrome", Ok("home/me/.config/chrome")),
+            (
+                "home/me/.cache/playwright/chromium-1/chrome-linux/chrome",
+                Ok("home/me/.cache/playwright/chromium-1/chrome-linux"),
+            ),
+            ("home/me/.ssh/chrome", Err(Refusal::Secret)),
+            ("home/me/work/site/chrome", Err(Refusal::Writable)),
+            ("home/me/.local/state/handfast/chrome", Err(Refusal::OfHandfast)),
+        ] {
+            assert_eq!(shown(program), expected.map(str::to_owned), "{program}");
+        }
+        let temporary = world.landmarks.of_browser(Path::new("/tmp/chrome"), &LocalPaths::default());
+        assert_eq!(temporary, Err(Refusal::Writable));
     }
 
     fn installation(world: &World, folder: &str) -> Option<(String, Vec<PathBuf>)> {

@@ -11,17 +11,18 @@ use crate::browser_program::find;
 use crate::compose::Composed;
 
 pub(super) fn finding(composed: &Composed) -> Finding {
-    let (verdict, detail, hint) = match find(&composed.state) {
-        Err(why) => (Verdict::Fails, why, Some("`handfast setup browser` finds or installs one")),
-        Ok(program) => match try_browser(&program) {
-            Ok(version) => (Verdict::Holds, format!("{version}, {}", program.display()), None),
-            Err(problem) => (
-                Verdict::Fails,
-                format!("{}: {problem}", program.display()),
-                Some("`handfast setup browser` tries another browser: `--from PROGRAM`"),
-            ),
-        },
-    };
+    let (verdict, detail, hint) =
+        match find((&composed.state, &composed.workspace), &composed.reload.host_environment) {
+            Err(why) => (Verdict::Fails, why, Some("`handfast setup browser` finds or installs one")),
+            Ok(program) => match try_browser(&program.path) {
+                Ok(version) => (Verdict::Holds, format!("{version}, {}", program.path.display()), None),
+                Err(problem) => (
+                    Verdict::Fails,
+                    format!("{}: {problem}", program.path.display()),
+                    Some("`handfast setup browser` tries another browser: `--from PROGRAM`"),
+                ),
+            },
+        };
     Finding {
         name: "browser",
         promise: None,

@@ -6,15 +6,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use browser::BrowserProgram;
 use rustix::process::geteuid;
 
-use crate::browser_program::{chosen, find};
+use crate::browser_program::{chosen, find, named};
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::commands::doctor::try_browser;
 use crate::host_environment::HostEnvironment;
-use crate::places::{create_private, state_folder};
-use crate::report::note;
+use crate::places::{create_private, place, state_folder};
+use crate::report::{note, warn};
 
 /// Packages with a browser, the best first.
 const PACKAGES: [&str; 2] = ["chromium-headless-shell", "chromium"];
@@ -22,14 +23,17 @@ const PACKAGES: [&str; 2] = ["chromium-headless-shell", "chromium"];
 const APT: &str = "/usr/bin/apt-get";
 
 pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<ExitCode, Failure> {
-    let state = state_folder(&global.run_options(), &HostEnvironment::of_this_process())?;
+    let (options, host_environment) = (global.run_options(), HostEnvironment::of_this_process());
+    let state = state_folder(&options, &host_environment)?;
     if remove {
         return forget(&state);
     }
+    let workspace = place(&options, &host_environment, &warn)?.workspace;
+    let places = (state.as_path(), workspace.as_path());
     if let Some(program) = from {
-        return choose(&state, program);
+        return choose(places, program, &host_environment);
     }
-    if let Err(why) = find(&state) {
+    if let Err(why) = find(places, &host_environment) {
         if fs::read_link(chosen(&state)).is_ok() {
             note(&format!("{why}; `handfast setup browser --remove` forgets it"));
             return Ok(ExitCode::FAILURE);
@@ -39,7 +43,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
             return Ok(ExitCode::FAILURE);
         }
     }
-    match find(&state) {
+    match find(places, &host_environment) {
         Ok(program) => Ok(report(&program)),
         Err(why) => {
             note(&why);
@@ -58,8 +62,12 @@ fn forget(state: &Path) -> Result<ExitCode, Failure> {
 }
 
 /// Uses this program from now on, if it answers in a cell.
-fn choose(state: &Path, program: &Path) -> Result<ExitCode, Failure> {
-    let program = real(program)?;
+fn choose(
+    (state, workspace): (&Path, &Path),
+    program: &Path,
+    host_environment: &HostEnvironment,
+) -> Result<ExitCode, Failure> {
+    let program = named(&real(program)?, (state, workspace), host_environment).map_err(Failure::usage)?;
     if report(&program) != ExitCode::SUCCESS {
         note("nothing was changed");
         return Ok(ExitCode::FAILURE);
@@ -72,9 +80,10 @@ fn choose(state: &Path, program: &Path) -> Result<ExitCode, Failure> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    symlink(&program, &new)?;
+    symlink(&program.path, &new)?;
     fs::rename(&new, &link)?;
-    note(&format!("{} is used from now on; running servers take it at their next start", program.display()));
+    let path = program.path.display();
+    note(&format!("{path} is used from now on; running servers take it at their next start"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,15 +98,19 @@ fn real(program: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Starts the browser in a cell, and says what came of it.
-fn report(program: &Path) -> ExitCode {
-    note(&format!("starting {} in a cell", program.display()));
-    match try_browser(program) {
+fn report(program: &BrowserProgram) -> ExitCode {
+    let path = program.path.display();
+    note(&format!("starting {path} in a cell"));
+    if let Some(shown) = &program.shown {
+        note(&format!("the cell shows {}, read-only, and nothing else of your folders", shown.display()));
+    }
+    match try_browser(&program.path) {
         Ok(version) => {
             note(&format!("the browser tools work: {version} answers"));
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            note(&format!("{} does not work in a cell: {problem}", program.display()));
+            note(&format!("{path} does not work in a cell: {problem}"));
             ExitCode::FAILURE
         }
     }
