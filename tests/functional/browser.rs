@@ -159,6 +159,12 @@ fn logins_are_sealed_in_the_vault_and_loaded_into_another_session() {
     let after = read(&mut server);
     assert!(after.contains("state: sid=cookie-value-7713 stored-value-8821"), "{after}");
     server.end();
+    // A rule about the exact origin of a page holds for its login too.
+    fixture.configure("sandbox_config: {normal: {browser: {deny: [\"http://127.0.0.1:3000\"]}}}");
+    let mut server = Server::start(&fixture, &FREE);
+    let denied = text(&server.call("browser_state", json!({"action": "load", "name": "shop"})));
+    assert!(denied.starts_with("EPERMISSION: "), "{denied}");
+    server.end();
     // The values are in the vault alone, and no tool sends them anywhere.
     let listed = fixture.run(&["vault", "list"]).stdout;
     assert!(listed.contains("browser_state_shop"), "{listed}");

@@ -1,6 +1,6 @@
 //! `cargo xtask extension`: the scripts of the browser extension, compiled from TypeScript.
 //!
-//! What the compiler writes is committed, because users load the extension from the program, without
+//! The compiler's output is committed, because users load the extension from the program, without
 //! Node. A step of `cargo xtask test` holds it equal to its source.
 
 use std::collections::BTreeMap;

@@ -50,8 +50,7 @@ pub struct Running {
     turn: Turn<()>,
     /// Trace that is being recorded.
     trace: Mutex<Option<Trace>>,
-    /// Number of files that pages were given.
-    uploads: AtomicU64,
+    uploads: Mutex<Uploads>,
 }
 
 impl OwnedBrowser {
@@ -200,6 +199,17 @@ const MAX_BROWSERS: usize = 8;
 /// Largest file that a page downloads by itself, in bytes.
 const DOWNLOAD_LIMIT: u64 = 100 * 1024 * 1024;
 
+/// Files that pages were given.
+#[derive(Debug, Default)]
+struct Uploads {
+    number: u64,
+    /// Bytes of all of them. The page may read each as long as the browser runs.
+    bytes: u64,
+}
+
+/// Maximum number of bytes of all files that the pages of one browser are given.
+const ALL_UPLOADS: u64 = 1024 * 1024 * 1024;
+
 impl Running {
     fn new(place: BrowserPlace, session: Session) -> Self {
         Self {
@@ -208,7 +218,7 @@ impl Running {
             pages: Mutex::default(),
             turn: Turn::default(),
             trace: Mutex::default(),
-            uploads: AtomicU64::new(0),
+            uploads: Mutex::default(),
         }
     }
 
@@ -238,17 +248,22 @@ impl Running {
     }
 
     /// Copies a file to where the browser sees it, for a page that is given the file, and returns the path
-    /// of the copy. At most `limit` bytes are copied. Blocks.
+    /// of the copy. At most `limit` bytes are copied, and at most a gibibyte for all pages. Blocks.
     ///
     /// # Errors
     /// Returns an error if the content is longer, or if the copy cannot be written.
     pub fn copy_for_page(&self, name: &str, content: impl Read, limit: u64) -> io::Result<PathBuf> {
-        let number = self.uploads.fetch_add(1, Ordering::Relaxed);
         let folder = self.place.folder().ok_or_else(|| {
             let what = "giving files to a page";
             io::Error::other(BrowserError::NotInUserBrowser { what }.to_string())
         })?;
-        copy_for_page(folder, number, name, content, limit)
+        // The copies of one browser are made one after the other, so that their total is exact.
+        let mut uploads = self.uploads.lock();
+        uploads.number += 1;
+        let limit = limit.min(ALL_UPLOADS.saturating_sub(uploads.bytes));
+        let (copy, bytes) = copy_for_page(folder, uploads.number, name, content, limit)?;
+        uploads.bytes += bytes;
+        Ok(copy)
     }
 
     /// Begins a trace, and returns true if there was none.

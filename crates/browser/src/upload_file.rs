@@ -8,13 +8,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 
 /// Folder of the copies in the browser's folder.
 const UPLOADS: &str = "uploads";
 
 /// Copies a file into the browser's folder, under its own name, and returns the copy's path, the same for
-/// the browser. `number` is new for each copy. At most `limit` bytes are copied.
+/// the browser, with its size. `number` is new for each copy. At most `limit` bytes are copied, or none.
 ///
 /// # Errors
 /// Returns an error if the content is longer, if the name is no name of a file, or if the copy cannot be
@@ -25,7 +25,7 @@ pub(crate) fn copy_for_page(
     name: &str,
     content: impl Read,
     limit: u64,
-) -> io::Result<PathBuf> {
+) -> io::Result<(PathBuf, u64)> {
     let is_name = !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
     if !is_name {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no name of a file"));
@@ -43,12 +43,21 @@ pub(crate) fn copy_for_page(
     let place = openat(&uploads, number.as_str(), as_folder, Mode::empty())?;
     let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut copy = File::from(openat(&place, name, new, Mode::RUSR | Mode::WUSR)?);
-    let copied = io::copy(&mut content.take(limit.saturating_add(1)), &mut copy)?;
-    if copied > limit {
-        let problem = format!("it has more than {limit} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    let copied = io::copy(&mut content.take(limit.saturating_add(1)), &mut copy).and_then(|copied| {
+        if copied > limit {
+            let problem = format!("it has more than {limit} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+        }
+        Ok(copied)
+    });
+    match copied {
+        Ok(bytes) => Ok((folder.join(UPLOADS).join(number).join(name), bytes)),
+        Err(error) => {
+            // The first error is the one to report; the folder is removed with the browser at the latest.
+            let _gone = unlinkat(&place, name, AtFlags::empty());
+            Err(error)
+        }
     }
-    Ok(folder.join(UPLOADS).join(number).join(name))
 }
 
 #[cfg(test)]
@@ -63,11 +72,13 @@ mod tests {
         let (own, user) = (folder.path().join("own"), folder.path().join("user"));
         std::fs::create_dir(&own).unwrap();
         std::fs::create_dir(&user).unwrap();
-        let copy = copy_for_page(&own, 1, "a b.txt", &b"text"[..], 4).unwrap();
+        let (copy, bytes) = copy_for_page(&own, 1, "a b.txt", &b"text"[..], 4).unwrap();
+        assert_eq!(bytes, 4);
         assert_eq!(std::fs::read(&copy).unwrap(), b"text");
         assert!(copy.ends_with("1/a b.txt"));
         let too_long = copy_for_page(&own, 2, "a", &b"text"[..], 3).unwrap_err();
         assert_eq!(too_long.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(std::fs::read_dir(own.join("uploads/2")).unwrap().count(), 0, "nothing of it stays");
         for name in ["", ".", "..", "a/b", "a\0b"] {
             assert!(copy_for_page(&own, 3, name, &b""[..], 3).is_err(), "{name:?}");
         }

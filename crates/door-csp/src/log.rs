@@ -143,7 +143,8 @@ pub fn sum_up_page(result: &mut CallResult, log: &dyn ExecLog) {
         Ok(path) => drop(data.insert(reference.to_owned(), path.into())),
         Err(error) => {
             is_partial = true;
-            result.meta.warnings.push(format!("the {field} could not be stored in the exec log: {error}"));
+            let what = if field == "text" { "text" } else { "picture" };
+            result.meta.warnings.push(format!("the {what} could not be stored in the exec log: {error}"));
         }
     }
     if field == "text" {

@@ -60,7 +60,7 @@ impl Pattern {
     /// Parses a line that was parsed before, whether or not it ever comes again.
     ///
     /// # Errors
-    /// Those of [`Pattern::parse`], without [`ScheduleError::Never`].
+    /// The errors of [`Pattern::parse`], without [`ScheduleError::Never`].
     pub(crate) fn restore(line: &str) -> Result<Self, ScheduleError> {
         let line = of_nickname(line.trim()).unwrap_or(line);
         let fields: Vec<&str> = line.split_whitespace().collect();

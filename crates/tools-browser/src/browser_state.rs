@@ -10,6 +10,7 @@ use tool::{
 use vault::{Change, RequestParts, Vault};
 
 use crate::errors::of_browser;
+use crate::origin;
 use crate::session::{self, open, started};
 
 /// Beginning of the names under which the vault has states. No tool sends such a secret anywhere: it is
@@ -82,17 +83,14 @@ impl Args {
         })
     }
 
-    /// Returns the effects on the hosts of a state: who has the state acts there as the user.
+    /// Returns the effects on the origins of a state: who has the state acts there as the user.
     fn effects(&self, state: &StoredState) -> Vec<Effect> {
         let verb = if self.action == Action::Save { "save" } else { "load" };
-        let on = |host: &String| Effect::Browse {
-            origin: format!("https://{host}"),
-            host: host.clone(),
-            port: 443,
-            access: PageAccess::Submit,
-            what: format!("{verb} the login of {host} as {}", self.name),
+        let on = |origin: String| {
+            let what = format!("{verb} the login of {origin} as {}", self.name);
+            origin::effect(&origin, PageAccess::Submit, what)
         };
-        state.hosts().iter().map(on).collect()
+        state.origins().into_iter().filter_map(on).collect()
     }
 }
 

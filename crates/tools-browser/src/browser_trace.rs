@@ -14,7 +14,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::saved::save;
-use crate::session::started;
+use crate::session::{open, started};
 
 /// The `browser_trace` tool.
 pub struct BrowserTrace;
@@ -96,14 +96,15 @@ impl Tool for BrowserTrace {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let running = started(context).await?;
         let Some(path) = args.path()? else {
+            let running = started(context).await?;
             if !running.begin_trace(context.clock.now()) {
                 let problem = "a trace is being recorded already";
                 return Err(ToolError::new(Code::Conflict, problem).hint("end it with the action stop"));
             }
             return Ok(Output { recording: true, ..Output::default() });
         };
+        let running = open(context)?;
         let _turn = running.turn().await;
         let mut logs = Vec::new();
         for tab in running.session().tabs().await {

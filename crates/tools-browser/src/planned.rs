@@ -39,7 +39,9 @@ pub(crate) async fn effects_on(
     let mut planned = PlannedEffects { effects, level, origin, field: None };
     if let Some((name, vault)) = secret {
         planned.effects.push(secret::effect(name, &target.facts, own_url(&url, &target), vault)?);
-        planned.field = secret::field(name, &target.facts, vault).map(str::to_owned);
+        if !target.facts.is_password {
+            planned.field = secret::field(name, &target.facts, vault)?.map(str::to_owned);
+        }
     }
     Ok(planned)
 }

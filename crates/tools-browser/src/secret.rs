@@ -3,7 +3,7 @@
 use browser::TargetFacts;
 use tool::{Code, Context, Effect, ToolError};
 use url::{Host, Url};
-use vault::{RequestPart, SecretBytes, Vault};
+use vault::{RequestPart, SecretBytes, Vault, VaultError};
 
 /// Returns the name of the secret if the value is `{{secret:NAME}}`.
 ///
@@ -28,7 +28,7 @@ pub(crate) fn named(value: &str) -> Result<Option<&str>, ToolError> {
 pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str, vault: &Vault) -> Result<Effect, ToolError> {
     let refused =
         |why: &str| Err(ToolError::new(Code::Permission, format!("the secret {name} is not typed: {why}")));
-    if !facts.is_password && field(name, facts, vault).is_none() {
+    if !facts.is_password && field(name, facts, vault)?.is_none() {
         return refused(
             "the element is no field for a password, and no field of the secret (`vault set --field`)",
         );
@@ -49,12 +49,21 @@ pub(crate) fn effect(name: &str, facts: &TargetFacts, url: &str, vault: &Vault) 
 }
 
 /// Returns the name of the field if the vault's entry of the secret names the field.
-pub(crate) fn field<'a>(name: &str, facts: &'a TargetFacts, vault: &Vault) -> Option<&'a str> {
-    // Without an open vault there is no secret to type either.
-    let contents = vault.contents().ok()?;
-    let (entry, _) = contents.get(name)?;
-    let names = [facts.field_name.as_str(), facts.autocomplete.as_str()];
-    names.into_iter().find(|field| !field.is_empty() && entry.fields.iter().any(|named| named == field))
+///
+/// # Errors
+/// `EUNAVAILABLE` if the vault is locked.
+pub(crate) fn field<'a>(
+    name: &str,
+    facts: &'a TargetFacts,
+    vault: &Vault,
+) -> Result<Option<&'a str>, ToolError> {
+    let contents = match vault.contents() {
+        Err(VaultError::NoVault) => return Ok(None),
+        contents => contents.map_err(tool_support::vault_error)?,
+    };
+    let Some((entry, _)) = contents.get(name) else { return Ok(None) };
+    let mut names = [facts.field_name.as_str(), facts.autocomplete.as_str()].into_iter();
+    Ok(names.find(|field| !field.is_empty() && entry.fields.iter().any(|named| named == field)))
 }
 
 /// Returns the value of the secret for the host that was decided on.

@@ -62,6 +62,19 @@ impl StoredState {
         cookies.chain(origins).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
+    /// Returns the origins that get something of this, in order. A cookie that is not for encrypted
+    /// connections alone goes to both schemes.
+    pub fn origins(&self) -> Vec<String> {
+        let of_cookie = |cookie: &Cookie| {
+            let host = cookie.domain.trim_start_matches('.').to_owned();
+            let schemes = if cookie.secure { &["https"][..] } else { &["http", "https"] };
+            schemes.iter().map(move |scheme| format!("{scheme}://{host}")).collect::<Vec<_>>()
+        };
+        let cookies = self.cookies.iter().flat_map(of_cookie);
+        let stored = self.origins.iter().map(|stored| stored.origin.clone());
+        cookies.chain(stored).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Returns true if there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.cookies.is_empty() && self.origins.is_empty()
@@ -204,8 +217,22 @@ mod tests {
     fn a_state_shows_its_hosts_and_no_value() {
         let items = vec![("token".to_owned(), "hidden-value".to_owned())];
         let origins = vec![OriginStorage { origin: "https://a.example:8443".to_owned(), items }];
-        let state = StoredState { cookies: Vec::new(), origins };
-        assert_eq!(state.hosts(), ["a.example"]);
+        let cookie = |domain: &str, secure| Cookie {
+            name: "n".to_owned(),
+            value: "hidden-cookie".to_owned(),
+            domain: domain.to_owned(),
+            path: "/".to_owned(),
+            expires: -1.0,
+            http_only: true,
+            secure,
+            same_site: None,
+        };
+        let state =
+            StoredState { cookies: vec![cookie(".b.example", false), cookie("c.example", true)], origins };
+        assert_eq!(state.hosts(), ["a.example", "b.example", "c.example"]);
+        let origins =
+            ["http://b.example", "https://a.example:8443", "https://b.example", "https://c.example"];
+        assert_eq!(state.origins(), origins);
         let shown = format!("{state:?}");
         assert!(shown.contains("a.example") && !shown.contains("hidden"), "{shown}");
     }

@@ -255,7 +255,7 @@ fn an_action_in_the_browser_has_the_lines_of_the_source_and_names_the_file_of_a_
         "STATUS OK\nID 7\nSCOPE [browser]\nDATA action:screenshot\nEXEC_TIME 0\nSCREENSHOT_REF files/c1.png\n\n"
     );
     let lost = of(Ok(picture()), FixedLog(Err(io::ErrorKind::StorageFull.into())));
-    assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\nWARNING \"the image_base64"), "{lost}");
+    assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\nWARNING \"the picture could"), "{lost}");
     assert!(!lost.contains("iVBOR"), "{lost}");
     let hostile =
         json!({"text": "a\nSTATUS OK\n\n".repeat(500), "url": "http://a/\u{202e},b:\"", "next_offset": 9});

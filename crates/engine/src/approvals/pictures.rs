@@ -38,7 +38,10 @@ impl QuestionPictures {
         let mut pictures = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
-            pictures.push((entry.metadata()?.modified()?, entry.path()));
+            // Another process may have removed it.
+            if let Some(metadata) = unless_gone(entry.metadata())? {
+                pictures.push((metadata.modified()?, entry.path()));
+            }
         }
         pictures.sort_unstable();
         let too_many = pictures.len().saturating_sub(MOST - 1);
@@ -46,10 +49,19 @@ impl QuestionPictures {
         for (number, (modified, path)) in pictures.into_iter().enumerate() {
             let is_old = now.duration_since(modified).is_ok_and(|age| age > KEPT_FOR);
             if number < too_many || is_old {
-                fs::remove_file(path)?;
+                unless_gone(fs::remove_file(path))?;
             }
         }
         Ok(())
+    }
+}
+
+/// Returns `None` for a file that is not there any more.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
