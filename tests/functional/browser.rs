@@ -48,6 +48,8 @@ fn a_page_of_the_sessions_own_server_is_read_typed_into_and_clicked() {
     let shot = server.call("browser_screenshot", json!({"tab_id": 1}));
     let picture = shot["content"].as_array().unwrap().iter().find(|block| block["type"] == "image").unwrap();
     assert!(picture["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "a PNG");
+    let bytes = shot["_meta"]["handfast/meta"]["browser_bytes"].as_u64();
+    assert!(bytes.is_some_and(|bytes| (20 << 20..4 << 30).contains(&bytes)), "{bytes:?}");
     let followed = act(&mut server, json!({"tab_id": 1, "action": "click", "selector": "a"}));
     assert!(followed.contains(&format!("\"new_url\":\"{url}next.html\"")), "{followed}");
     let missing =

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use policy::Policy;
-use sandbox::{CellHost, CellSource, CellSpec};
+use sandbox::{CellHost, CellProcesses, CellSource, CellSpec};
 use tool::{Effect, Lane, ToolError};
 
 use crate::Engine;
@@ -32,9 +32,10 @@ impl Engine {
         // The cell of the browser keeps the network afterwards.
         call.network_in_use = Some(self.networks.enter(&network.owner, call.resource_owner()));
         let cells = self.networks.browser_cells(&network.owner);
+        call.browser_processes = Some(cells.clone());
         let connects = matches!(network.rules, Rules::These(_));
-        let connections =
-            connects.then(|| Arc::new(CallConnections::of_browser(self.connection_asker(call), cells)));
+        let connections = connects
+            .then(|| Arc::new(CallConnections::of_browser(self.connection_asker(call), cells.clone())));
         if let Some(connections) = &connections {
             allow_decided(call, connections);
             self.networks.use_way_out(&network.owner, connections.clone());
@@ -44,8 +45,18 @@ impl Engine {
         let owner = network.owner.clone();
         call.browser_cell = Some(Arc::new(CellSource::new(owner, move |folder| {
             let engine = engine.upgrade().ok_or("the runtime has ended")?;
-            Ok(engine.browser_cell(&rules, &network, connections.clone(), folder)?)
+            let (spec, mut host) = engine.browser_cell(&rules, &network, connections.clone(), folder)?;
+            // Without a way out, nobody else has asked for them.
+            host.processes.get_or_insert_with(|| cells.clone());
+            Ok((spec, host))
         })));
+    }
+
+    /// Returns the bytes of memory that the browser of a call uses.
+    pub(crate) async fn browser_bytes(processes: Option<Arc<CellProcesses>>) -> Option<u64> {
+        let processes = processes?;
+        let memory = tokio::task::spawn_blocking(move || processes.memory()).await.ok()?;
+        (memory > 0).then_some(memory)
     }
 
     fn browser_cell(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use policy::{Ceiling, Decision, Part};
-use sandbox::CellSource;
+use sandbox::{CellProcesses, CellSource};
 use serde_json::Value;
 use tool::{
     ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
@@ -116,6 +116,10 @@ pub(crate) struct Call {
     pub(crate) connections: Option<Arc<CallConnections>>,
     /// Hosts that its commands could reach, as `HOST:PORT`.
     pub(crate) reached: Vec<String>,
+    /// Processes of the session's browser, if the call uses it.
+    pub(crate) browser_processes: Option<Arc<CellProcesses>>,
+    /// Bytes of memory that they use at the end of the call.
+    pub(crate) browser_bytes: Option<u64>,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
     /// Source of the cell of the session's browser, for a call that uses it.
@@ -179,6 +183,8 @@ impl Call {
             held: ByteReservation::default(),
             connections: None,
             reached: Vec::new(),
+            browser_processes: None,
+            browser_bytes: None,
             network_in_use: None,
             browser_cell: None,
             noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
@@ -298,6 +304,7 @@ impl Call {
         meta.approved_by = self.approved_by;
         meta.sandbox = self.sandbox;
         meta.reached = self.reached;
+        meta.browser_bytes = self.browser_bytes;
         meta.changes = self.changes;
         meta.checkpoint = self.checkpoint;
         meta.truncated = self.truncated;

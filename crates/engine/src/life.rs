@@ -103,6 +103,7 @@ impl Engine {
         {
             tracer.ended(trace);
         }
+        call.browser_bytes = Self::browser_bytes(call.browser_processes.take()).await;
         let command = self.summarizer.as_ref().and_then(|_| summarized(&call, &self.redactor));
         let broken_off = call.broken_off();
         self.summed_up(command, call.answered(outcome, self.clock.now()), broken_off).await

@@ -42,6 +42,13 @@ impl CellProcesses {
         self.0.lock().is_empty()
     }
 
+    /// Returns the bytes of memory that the processes of these cells use, without what they share with
+    /// files. Blocks while `/proc` is read.
+    pub fn memory(&self) -> u64 {
+        let cells = self.0.lock().clone();
+        cells.into_iter().flat_map(|first| descendants(first, MAX_PROCESSES)).map(memory_of).sum()
+    }
+
     /// Returns the program whose process has the connection open, or `None` if no process of these
     /// cells has it. Blocks while `/proc` is read.
     pub fn program_of(&self, connection: &CellConnection) -> Option<PathBuf> {
@@ -71,6 +78,16 @@ impl Drop for RunningCell<'_> {
             processes.remove(self.first);
         }
     }
+}
+
+/// Returns the bytes of anonymous and of shared memory of a process; 0 if it has ended.
+fn memory_of(process: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kib = |field: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+        value.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    ["RssAnon:", "RssShmem:"].into_iter().filter_map(kib).sum::<u64>() * 1024
 }
 
 fn program_in(first: i32, connection: &CellConnection) -> Option<PathBuf> {
@@ -137,6 +154,20 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    #[test]
+    fn the_memory_of_a_cell_is_that_of_its_processes_that_run() {
+        let cells = CellProcesses::default();
+        assert_eq!(cells.memory(), 0);
+        let own = i32::try_from(std::process::id()).unwrap();
+        cells.add(own);
+        let before = cells.memory();
+        let filled = vec![1_u8; 64 << 20];
+        assert!(cells.memory() > before + (32 << 20), "{before}");
+        assert_eq!(filled.iter().map(|byte| usize::from(*byte)).sum::<usize>(), 64 << 20);
+        cells.remove(own);
+        assert_eq!(cells.memory(), 0);
+    }
 
     #[test]
     fn a_line_of_the_kernels_table_is_read() {

@@ -66,6 +66,9 @@ pub struct Meta {
     /// undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reached: Vec<String>,
+    /// Bytes of memory that the session's browser uses, if the call used it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub browser_bytes: Option<u64>,
     /// State of the changes that a command made to its snapshot of the workspace; absent without
     /// changes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +106,7 @@ impl Meta {
             approved_by: None,
             sandbox: None,
             reached: Vec::new(),
+            browser_bytes: None,
             changes: None,
             checkpoint: None,
             truncated: false,
