@@ -44,7 +44,7 @@ pub enum Start {
 impl Overlap {
     /// Returns what becomes of an instant while `running` firings of its job run and `waiting` ones wait.
     /// One may wait: a job that takes longer than its interval would otherwise never catch up.
-    pub fn decide(self, running: usize, waiting: usize) -> Start {
+    pub fn decide(self, running: u32, waiting: u32) -> Start {
         match self {
             _ if running == 0 && waiting == 0 => Start::Now,
             Self::Allow => Start::Now,
