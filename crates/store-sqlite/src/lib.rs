@@ -38,8 +38,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use store_api::{
-    Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Memories, Outputs, Presence, Schedules,
-    Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
+    Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Memories, Outputs, Presence,
+    Schedules, Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
 };
 
 use approvals::SqliteApprovals;

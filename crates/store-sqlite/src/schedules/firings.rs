@@ -134,11 +134,7 @@ fn insert(
 }
 
 /// Moves a schedule to the instant that is left for a later claim.
-fn advance(
-    connection: &Connection,
-    schedule: &ScheduleRow,
-    decision: &Due,
-) -> rusqlite::Result<()> {
+fn advance(connection: &Connection, schedule: &ScheduleRow, decision: &Due) -> rusqlite::Result<()> {
     let next_at = decision.next_at.filter(|at| Some(*at) > schedule.next_at);
     let last_at = decision.fire.iter().chain(&decision.queue).max().copied().max(schedule.last_at);
     let mut statement =
