@@ -69,11 +69,11 @@ pub enum ScheduleTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScheduleState {
-    /// Its instants fire.
+    /// Active: instants fire.
     Active,
-    /// Nothing fires until it is resumed: a person has paused it, or too many firings have failed.
+    /// Paused until somebody resumes it: by a person, or because too many firings have failed.
     Paused,
-    /// It was a single instant, whose firing has ended.
+    /// Ended: the single instant has fired.
     Ended,
 }
 
@@ -140,15 +140,15 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FiringState {
-    /// An owner runs it, until its lease ends.
+    /// Run by an owner, until the lease ends.
     Claimed,
-    /// It begins at a time of its own: an attempt has failed, or the firing before it has ended.
+    /// Waiting for a time: that of the next attempt, or now if the firing before it has ended.
     Waiting,
-    /// It waits for earlier firings of its schedule.
+    /// Waiting for earlier firings of the schedule.
     Queued,
-    /// It has ended with success.
+    /// Ended with success.
     Done,
-    /// It has ended without success.
+    /// Ended without success.
     Failed,
 }
 

@@ -28,7 +28,7 @@ pub(crate) const PROMISES: &[Promise] = &[
 const WORKSPACE: &str = "/w";
 
 /// Returns a schedule of one instant an hour.
-fn hourly(id: &str) -> ScheduleRow {
+pub(crate) fn hourly(id: &str) -> ScheduleRow {
     let text = |text: &str| text.to_owned();
     ScheduleRow {
         id: text(id),
@@ -177,7 +177,19 @@ fn claimed_once(handles: &Handles<'_>) -> Result<(), Problem> {
         holds("the end of a firing", succeed(one, firing, 61)?)?;
     }
     let none = one.claim_due(&claimer("one"), at(120), &again)?;
-    equal("an instant that is named again", names(&none), Vec::new())
+    equal("an instant that is named again", names(&none), Vec::new())?;
+    // Schedules that fire nothing do not hide the one that does.
+    one.add(&hourly("s3"))?;
+    let third = |schedule: &ScheduleRow, open: OpenFirings| match schedule.id.as_str() {
+        "s3" => fire(schedule, open),
+        _ => Due { fire: Vec::new(), ..fire(schedule, open) },
+    };
+    for id in ["s0", "s1", "s2"] {
+        one.remove(id)?;
+        one.add(&hourly(id))?;
+    }
+    let found = other.claim_due(&Claimer { most: 1, ..claimer("other") }, at(60), &third)?;
+    equal("the one that fires", names(&found), vec!["s3@60".to_owned()])
 }
 
 fn paused(handles: &Handles<'_>) -> Result<(), Problem> {

@@ -209,7 +209,7 @@ fn next_claim(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
         "SELECT min(at) FROM (
             SELECT min(next_at_us) AS at FROM schedules WHERE state = 'active' AND next_at_us IS NOT NULL
             UNION ALL
-            SELECT min(held_until_us) FROM firings JOIN schedules ON id = schedule
+            SELECT min(held_until_us) FROM firings CROSS JOIN schedules ON id = schedule
              WHERE firings.state IN ('claimed', 'waiting') AND schedules.state = 'active')",
     )?;
     let at: Option<i64> = statement.query_row([], |row| row.get(0))?;

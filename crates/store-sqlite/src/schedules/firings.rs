@@ -19,7 +19,7 @@ pub(super) fn take_over(
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Firing>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {FIRING} FROM firings JOIN schedules ON id = schedule
+        "SELECT {FIRING} FROM firings CROSS JOIN schedules ON id = schedule
          WHERE firings.state IN ('claimed', 'waiting') AND held_until_us <= ? AND schedules.state = 'active'
          ORDER BY held_until_us, schedule, instant_us LIMIT ?"
     ))?;
@@ -65,41 +65,47 @@ pub(super) fn claim_instants(
     decide: &DecideDue<'_>,
     claimed: &mut Vec<Firing>,
 ) -> rusqlite::Result<()> {
-    if claimed.len() >= claimer.most {
-        return Ok(());
-    }
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {SCHEDULE} FROM schedules WHERE state = 'active' AND next_at_us <= ?
-         ORDER BY next_at_us, id LIMIT ?"
-    ))?;
-    let most = i64::try_from(claimer.most).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![now.as_microsecond(), most], read_schedule)?;
-    // Collected first, because the loop changes what the statement reads.
-    let due: Vec<ScheduleRow> = rows.collect::<Result<_, _>>()?;
-    for schedule in due {
-        if claimed.len() >= claimer.most {
+    while claimed.len() < claimer.most {
+        // Collected first, because the loop below changes what the statement reads. Each round moves its
+        // schedules on, so that those that fire nothing do not hide the others.
+        let due = due_schedules(connection, now, claimer.most - claimed.len())?;
+        if due.is_empty() {
             break;
         }
-        let decision = decide(&schedule, open_firings(connection, &schedule.id)?);
-        for instant in &decision.fire {
-            let firing = insert(connection, &schedule.id, *instant, Some(claimer), now)?;
-            claimed.extend(firing);
+        for schedule in due {
+            let decision = decide(&schedule, open_firings(connection, &schedule.id)?);
+            for instant in &decision.fire {
+                claimed.extend(insert(connection, &schedule.id, *instant, Some(claimer), now)?);
+            }
+            for instant in &decision.queue {
+                insert(connection, &schedule.id, *instant, None, now)?;
+            }
+            if !decision.queue.is_empty() {
+                release_queued(connection, &schedule.id, now)?;
+            }
+            advance(connection, &schedule, &decision)?;
+            if claimed.len() >= claimer.most {
+                break;
+            }
         }
-        for instant in &decision.queue {
-            insert(connection, &schedule.id, *instant, None, now)?;
-        }
-        if !decision.queue.is_empty() {
-            release_queued(connection, &schedule.id, now)?;
-        }
-        advance(connection, &schedule, &decision)?;
     }
     Ok(())
 }
 
+fn due_schedules(connection: &Connection, now: Timestamp, most: usize) -> rusqlite::Result<Vec<ScheduleRow>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {SCHEDULE} FROM schedules WHERE state = 'active' AND next_at_us <= ?
+         ORDER BY next_at_us, id LIMIT ?"
+    ))?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![now.as_microsecond(), most], read_schedule)?;
+    rows.collect()
+}
+
 fn open_firings(connection: &Connection, schedule: &str) -> rusqlite::Result<OpenFirings> {
     let mut statement = connection.prepare_cached(
-        "SELECT coalesce(sum(state <> 'queued'), 0), coalesce(sum(state = 'queued'), 0) FROM firings
-         WHERE schedule = ? AND ended_at_us IS NULL",
+        "SELECT coalesce(sum(state <> 'queued'), 0), coalesce(sum(state = 'queued'), 0)
+         FROM firings INDEXED BY firings_open WHERE schedule = ? AND ended_at_us IS NULL",
     )?;
     statement.query_row([schedule], |row| Ok(OpenFirings { running: row.get(0)?, queued: row.get(1)? }))
 }
@@ -217,7 +223,8 @@ fn release_queued(connection: &Connection, schedule: &str, now: Timestamp) -> ru
     connection
         .execute(
             "UPDATE firings SET state = 'waiting', held_until_us = ?2 WHERE schedule = ?1 AND instant_us =
-                (SELECT min(instant_us) FROM firings WHERE schedule = ?1 AND state = 'queued')",
+                (SELECT min(instant_us) FROM firings INDEXED BY firings_open
+                    WHERE schedule = ?1 AND ended_at_us IS NULL AND state = 'queued')",
             params![schedule, now.as_microsecond()],
         )
         .map(drop)

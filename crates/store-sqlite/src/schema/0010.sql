@@ -26,9 +26,7 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (run_at_us IS NULL))
 ) STRICT;
 
-CREATE INDEX schedules_due ON schedules (next_at_us, id) WHERE state = 'active' AND next_at_us IS NOT NULL;
-
-CREATE INDEX schedules_by_state ON schedules (state);
+CREATE INDEX schedules_due ON schedules (state, next_at_us, id);
 
 CREATE TABLE firings (
     schedule      TEXT NOT NULL,
