@@ -135,6 +135,14 @@ impl FrameTree {
         Some((old.filter(|old| *old != new.loader_id), old_url))
     }
 
+    /// Records the document of a frame as the browser tells it after events were missed. Frames in other
+    /// sessions stay: the ends of those tell when they go.
+    pub(crate) fn refresh(&mut self, new: &Frame, session: &SessionId) {
+        let others: Vec<_> = self.frames.extract_if(|_, frame| frame.session != *session).collect();
+        self.navigated(new, session);
+        self.frames.extend(others);
+    }
+
     /// Removes a frame and the frames in it.
     pub(crate) fn detach(&mut self, id: &FrameId) {
         if *id != self.main {
@@ -295,6 +303,19 @@ mod tests {
         assert!(frame.world.is_none() && frame.navigating.is_none() && !frame.has_loaded);
         let left = tree.navigated(&document("main", None, "L2"), &session).unwrap();
         assert_eq!(left, (Some(LoaderId::from("L1")), "http://a.test/L1".to_owned()));
+    }
+
+    #[test]
+    fn a_document_that_is_told_later_keeps_the_frames_of_other_processes() {
+        let (page, inner) = (SessionId::from("S"), SessionId::from("T"));
+        let mut tree = FrameTree::new(id("main"), page.clone());
+        tree.attach(&id("a"), &id("main"), &page);
+        tree.attach(&id("b"), &id("main"), &page);
+        tree.enter_session(&id("b"), None, &inner);
+        tree.refresh(&document("main", None, "L1"), &page);
+        assert_eq!(names(&tree), ["main", "b"]);
+        tree.navigated(&document("main", None, "L2"), &page);
+        assert_eq!(names(&tree), ["main"]);
     }
 
     #[test]

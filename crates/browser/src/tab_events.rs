@@ -73,7 +73,7 @@ fn catch_up(tab: &Tab, client: &SessionClient, missed: u64) {
         tab.change(|state| {
             let mut stack = vec![tree.frame_tree];
             while let Some(tree) = stack.pop() {
-                state.frames.navigated(&tree.frame, client.id());
+                state.frames.refresh(&tree.frame, client.id());
                 if let Some(frame) = state.frames.get_mut(&tree.frame.id) {
                     // Taken as loaded: nobody shall wait for an event that was missed.
                     frame.has_loaded = true;

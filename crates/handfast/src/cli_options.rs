@@ -222,7 +222,11 @@ mod tests {
             let name = words[0].as_str();
             assert!(COMMANDS.iter().any(|(known, _)| *known == name), "nothing is said of {name}");
             let required = leaf.get_arguments().filter(|argument| argument.is_required_set());
-            let required: Vec<String> = required.map(|argument| sample(argument).to_owned()).collect();
+            let words_of = |argument: &Arg| {
+                let name = argument.get_long().map(|long| format!("--{long}"));
+                name.into_iter().chain([sample(argument).to_owned()])
+            };
+            let required: Vec<String> = required.flat_map(words_of).collect();
             let since =
                 if ["undo", "check"].contains(&name) { vec!["0123456789ab".to_owned()] } else { Vec::new() };
             let line = |more: &[String]| {

@@ -183,8 +183,10 @@ impl Bridge {
     /// Ends every call that waits for the extension.
     fn end_calls(&self, state: &mut State, code: i64, message: &str) {
         state.collections.clear();
-        for (_, pending) in std::mem::take(&mut state.pending) {
-            self.refuse(pending.id(), code, message);
+        let waiting = std::mem::take(&mut state.pending).into_values().map(|pending| pending.id());
+        let held = std::mem::take(&mut state.held).into_iter().map(|held| held.id);
+        for id in waiting.chain(held) {
+            self.refuse(id, code, message);
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cdp::protocol::storage::Cookie;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -52,6 +53,15 @@ impl Pending {
     }
 }
 
+/// A call that is held back.
+#[derive(Debug)]
+pub(super) struct HeldCall {
+    pub(super) id: u64,
+    pub(super) session: String,
+    pub(super) method: &'static str,
+    pub(super) params: Option<Box<RawValue>>,
+}
+
 /// Cookies of the tabs, while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Collection {
@@ -80,6 +90,8 @@ pub(super) struct State {
     pub(super) tabs: BTreeMap<i64, SharedTab>,
     pub(super) routes: HashMap<String, Route>,
     pub(super) pending: HashMap<u64, Pending>,
+    /// Calls that wait until the documents of their session were announced.
+    pub(super) held: Vec<HeldCall>,
     pub(super) collections: HashMap<u64, Collection>,
     last: u64,
 }
@@ -89,6 +101,14 @@ impl State {
     pub(super) fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// Returns true if the documents of a session are about to be announced.
+    pub(super) fn announces(&self, session: &str) -> bool {
+        self.pending.values().any(|pending| match pending {
+            Pending::PageEvents { session: own, .. } | Pending::Frames { session: own, .. } => own == session,
+            _ => false,
+        })
     }
 
     /// Returns the tab with this target.

@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 use crate::extension::bridge::{Bridge, DISCONNECTED, HALTED, ask};
 use crate::extension::messages::{CallError, RawMessage};
 use crate::extension::methods::{self, MethodLevel};
-use crate::extension::routes::{CONTEXT, Collection, Pending, Route, State, target_info};
+use crate::extension::routes::{CONTEXT, Collection, HeldCall, Pending, Route, State, target_info};
 use crate::extension::{NOT_ALLOWED, NOT_CONNECTED, PAUSED, shareable};
+
+/// Method that attaches to the frames in other processes.
+const AUTO_ATTACH: &str = "Target.setAutoAttach";
 
 /// Code of the protocol for a session or a target that is not there.
 const NOT_FOUND: i64 = -32_001;
@@ -83,6 +86,13 @@ impl Bridge {
                 Pending::Forward { id: call.id }
             }
             "Page.enable" => Pending::PageEvents { id: call.id, session: session.to_owned() },
+            // A document that is announced later would take the frames of other processes away.
+            AUTO_ATTACH if state.announces(session) => {
+                let params = call.params.map(ToOwned::to_owned);
+                let session = session.to_owned();
+                state.held.push(HeldCall { id: call.id, session, method: AUTO_ATTACH, params });
+                return;
+            }
             _ => Pending::Forward { id: call.id },
         };
         ask(state, pending, (call.method, Some(&route)), call.params);
@@ -172,6 +182,26 @@ impl Bridge {
     /// Takes the answer to a call.
     pub(super) fn take_answer(&self, state: &mut State, carried: &RawMessage<'_>) {
         let Some(pending) = carried.id.and_then(|id| state.pending.remove(&id)) else { return };
+        let announced = match &pending {
+            Pending::PageEvents { session, .. } | Pending::Frames { session, .. } => Some(session.clone()),
+            _ => None,
+        };
+        self.take_outcome(state, pending, carried);
+        if let Some(session) = announced.filter(|session| !state.announces(session)) {
+            let released: Vec<_> = state.held.extract_if(.., |held| held.session == session).collect();
+            for held in released {
+                match state.routes.get(&session).cloned() {
+                    Some(route) => {
+                        let pending = Pending::Forward { id: held.id };
+                        ask(state, pending, (held.method, Some(&route)), held.params.as_deref());
+                    }
+                    None => self.refuse(held.id, NOT_FOUND, "Session with given id not found."),
+                }
+            }
+        }
+    }
+
+    fn take_outcome(&self, state: &mut State, pending: Pending, carried: &RawMessage<'_>) {
         let result = carried.result.map_or("{}", |result| result.get());
         let refused = carried.error.as_ref();
         match (pending, refused) {

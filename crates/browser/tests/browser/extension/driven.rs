@@ -175,14 +175,16 @@ impl UserPage {
         self.evaluate(&script).await.as_str().unwrap().to_owned()
     }
 
-    /// Shares the tab with this URL.
+    /// Shares the tab with this URL, once there is one.
     pub(crate) async fn share(&self, url: &str) -> Value {
-        let id = self
-            .evaluate(&format!(
-                "chrome.tabs.query({{}}).then(all => all.find(tab => tab.url === '{url}').id)"
-            ))
-            .await;
-        self.ask(&json!({"type": "share", "tab": id})).await
+        let find =
+            format!("chrome.tabs.query({{}}).then(all => all.find(tab => tab.url === '{url}')?.id ?? null)");
+        loop {
+            let id = self.evaluate(&find).await;
+            if id.is_number() {
+                return self.ask(&json!({"type": "share", "tab": id})).await;
+            }
+        }
     }
 }
 

@@ -308,10 +308,14 @@ fn a_paused_browser_says_so_and_a_page_of_this_machine_leaves_the_group() {
         let tab = chromium.open(&shop).await;
         options.share(&shop).await;
         let running = lender.borrow_browser().await;
-        options.ask(&json!({"type": "pause", "paused": true})).await;
+        let popup = chromium.open(&format!("{ORIGIN}/popup.html")).await;
+        assert_eq!(popup.shown("#state").await, "An agent is connected.");
+        assert_eq!(popup.evaluate("document.getElementById('share').disabled").await, true, "its own page");
+        popup.evaluate("document.getElementById('pause').click()").await;
         until("the pause is known", || async { matches!(lender.ready().await, Err(BrowserError::Paused)) })
             .await;
-        options.ask(&json!({"type": "pause", "paused": false})).await;
+        until("the popup offers to go on", || async { popup.shown("#pause").await == "Go on" }).await;
+        popup.evaluate("document.getElementById('pause').click()").await;
         until("it goes on", || async { lender.ready().await.is_ok() }).await;
         let local = running.session().navigate(None, &here, None, LIMIT).await.unwrap_err();
         assert!(matches!(local, BrowserError::NotShared { .. }), "{local}");

@@ -156,7 +156,10 @@ fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
         let inner = inner.replace("shop.test", "bank.test");
         let shop =
             at_shop(&server.page(&format!("<!doctype html><h1>Outer</h1><iframe src='{inner}'></iframe>")));
-        let (chromium, options, lender) = paired("frames").await;
+        let (chromium, lender) = (UserChromium::start("frames").await, Lender::new());
+        let cable = Cable::to(lender.port).await;
+        let options = chromium.options().await;
+        lender.pair(&options, cable.port).await;
         let _tab = chromium.open(&shop).await;
         options.share(&shop).await;
         let running = lender.borrow_browser().await;
@@ -167,6 +170,10 @@ fn frames_of_other_sites_in_a_shared_page_are_read_and_used() {
             line.split(['[', ']', ' ', '\n']).find(|word| word.starts_with("f2e") || word.starts_with("f1e"));
         click(&page, &Selector::parse(word.unwrap()).unwrap()).await;
         until("it is pressed", || async { look(&page).await.contains("pressed") }).await;
+        cable.pull();
+        until("it is broken", || async { !options.is_connected().await }).await;
+        cable.plug_in();
+        until("the frame is still read", || async { look(&page).await.contains("pressed") }).await;
         lender.end();
     });
 }
