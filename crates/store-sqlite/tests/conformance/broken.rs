@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     SecretsInRows,
     ClaimWithoutFence,
     LeaseIgnored,
-    PausedFires,
+    PauseIgnored,
 }
 
 /// A store with one fault. Every part of it is this value.
@@ -301,7 +301,7 @@ forwards! { Memories by memories; {
 
 forwards! { Schedules by schedules; {
     fn pause(&self, id: &str) -> StoreResult<bool> {
-        if self.has(Fault::PausedFires) { Ok(true) } else { self.inner.schedules().pause(id) }
+        if self.has(Fault::PauseIgnored) { Ok(true) } else { self.inner.schedules().pause(id) }
     }
     fn claim_due(
         &self,

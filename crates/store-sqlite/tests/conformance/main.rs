@@ -70,7 +70,7 @@ fn each_fault_breaks_its_promise_and_the_suite_reports_it() {
             "a firing whose lease has ended is taken over, and its first owner is refused",
         ),
         (Fault::LeaseIgnored, "an instant is claimed once by all processes, and its schedule moves on"),
-        (Fault::PausedFires, "a paused schedule fires nothing until it is resumed"),
+        (Fault::PauseIgnored, "a paused schedule fires nothing until it is resumed"),
     ] {
         let broken = violations_with(Some(fault), |name| name == promise);
         assert_eq!(broken.len(), 1, "{fault:?} is not reported");
