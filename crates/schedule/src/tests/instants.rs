@@ -97,7 +97,10 @@ fn line() -> impl Strategy<Value = Line> {
     let nightly = (field(0, 59), prop::collection::btree_set(0..4_i8, 1..4)).prop_map(|(minute, hours)| {
         let text: Vec<String> = hours.iter().map(ToString::to_string).collect();
         let hour = Field { text: text.join(","), numbers: hours };
-        let every = |numbers| Field { text: "*".to_owned(), numbers: BTreeSet::from_iter(numbers) };
+        let every = |numbers: std::ops::RangeInclusive<i8>| Field {
+            text: "*".to_owned(),
+            numbers: numbers.collect(),
+        };
         Line([minute, hour, every(1..=31), every(1..=12), every(0..=6)])
     });
     prop_oneof![any.prop_map(Line), nightly]
