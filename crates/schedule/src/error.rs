@@ -30,6 +30,20 @@ pub enum ScheduleError {
         /// Description of the numbers that would fit.
         bounds: String,
     },
+    /// An interval of seconds, or of days and weeks.
+    #[error(
+        "{interval} are no interval of minutes or hours; for longer ones name the days, as in `every monday at 9am`"
+    )]
+    Unit {
+        /// The interval, as it was written.
+        interval: String,
+    },
+    /// Several times of the day that no cron line has together.
+    #[error("{times} differ in hour and minute, which one schedule cannot have; make one for each")]
+    Times {
+        /// The times.
+        times: String,
+    },
     /// An interval that does not divide its hour or day, so its instants would not be evenly spaced.
     #[error("{interval} do not divide their hour or day, so the times would not be even; {near} do")]
     Uneven {

@@ -15,7 +15,7 @@ mod words;
 
 pub use error::ScheduleError;
 pub use outcome::{JobState, MAX_DELAY, after_failure, after_success};
-pub use rules::{Misfire, Overlap, Start, jitter, missed};
+pub use rules::{Misfire, Open, Overlap, Plan, Rules, Start, jitter, missed, plan};
 pub use schedule::{Kind, Schedule};
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub enum Start {
 impl Overlap {
     /// Returns what becomes of an instant while `running` firings of its job run and `waiting` ones wait.
     /// One may wait: a job that takes longer than its interval would otherwise never catch up.
-    pub fn decide(self, running: usize, waiting: usize) -> Start {
+    pub fn decide(self, running: u32, waiting: u32) -> Start {
         match self {
             _ if running == 0 && waiting == 0 => Start::Now,
             Self::Allow => Start::Now,
@@ -85,6 +85,58 @@ pub fn missed(
         }
         looked_back = looked_back.saturating_add(looked_back);
     }
+}
+
+/// Rules of a job for instants that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Time after an instant in which it counts as on time.
+    pub grace: Duration,
+    /// Rule for instants that were missed.
+    pub misfire: Misfire,
+    /// Rule for an instant while an earlier firing still runs.
+    pub overlap: Overlap,
+}
+
+/// Firings of a job that have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Open {
+    /// Number of those that run, or are tried again later.
+    pub running: u32,
+    /// Number of those that wait for earlier ones.
+    pub queued: u32,
+}
+
+/// Decision about the instants that are due, by the rules of their job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Instants whose firings begin now, the earliest first.
+    pub fire: Vec<Timestamp>,
+    /// Instants whose firings begin when those before them have ended.
+    pub queue: Vec<Timestamp>,
+    /// First instant that is not due yet.
+    pub next_at: Option<Timestamp>,
+}
+
+/// Plans what happens at `now` to the instants from `first` on, none of which has fired.
+///
+/// Instants that are due together were far apart when they were missed, so they are no overlap of each
+/// other: they run one after another, or all at once if the rule allows that.
+pub fn plan(schedule: &Schedule, first: Timestamp, now: Timestamp, open: Open, rules: &Rules) -> Plan {
+    let before = first.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(first);
+    let mut plan = Plan { next_at: schedule.next(now.max(before)), ..Plan::default() };
+    let mut start = rules.overlap.decide(open.running, open.queued);
+    for instant in missed(schedule, before, now, rules.grace, rules.misfire) {
+        match start {
+            Start::Now => plan.fire.push(instant),
+            Start::Later => plan.queue.push(instant),
+            Start::Never => {}
+        }
+        if start == Start::Now && rules.overlap != Overlap::Allow {
+            start = Start::Later;
+        }
+    }
+    plan
 }
 
 /// Returns the delay of a firing, below `most`: the same for the same job and instant, and spread evenly

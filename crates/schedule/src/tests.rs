@@ -78,6 +78,18 @@ fn phrases_have_one_canonical_form_and_the_instants_that_they_name() {
         ("2026-12-24T18:00", "2026-12-24 at 18:00", "Thu 12-24 18:00:00"),
         ("mondays and thursdays at 7am", "every Monday and Thursday at 07:00", "Mon 11-30 07:00:00"),
         ("on weekdays 8:00", "every weekday at 08:00", "Mon 11-30 08:00:00"),
+        ("every day at 9am and 5pm", "every day at 09:00 and 17:00", "Sat 11-28 17:00:00"),
+        ("weekdays at 9:30, 9:00 and 9:30", "every weekday at 09:00 and 09:30", "Mon 11-30 09:00:00"),
+        (
+            "daily at 9:30, 9:00, 17:00 and 17:30",
+            "every day at 09:00, 09:30, 17:00 and 17:30",
+            "Sat 11-28 17:00:00",
+        ),
+        ("every 15m", "every 15 minutes", "Sat 11-28 12:15:00"),
+        ("every 2 hrs", "every 2 hours", "Sat 11-28 14:00:00"),
+        ("in 1h 30m", "2026-11-28 at 13:30", "Sat 11-28 13:30:00"),
+        ("in 2d at 9am", "2026-11-30 at 09:00", "Mon 11-30 09:00:00"),
+        ("in a week", "2026-12-05 at 12:00", "Sat 12-05 12:00:00"),
         ("tonight @ 9pm", "2026-11-28 at 21:00", "Sat 11-28 21:00:00"),
         ("@noon", "2026-11-29 at 12:00", "Sun 11-29 12:00:00"),
         ("@ 3pm", "2026-11-28 at 15:00", "Sat 11-28 15:00:00"),
@@ -137,6 +149,10 @@ fn what_is_not_understood_is_refused_with_the_word_and_near_phrases() {
         ("every 7 minutes", "6 and 10 minutes do"),
         ("every 90 minutes", "from 1 to 59"),
         ("every 0 minutes", "from 1 to 59"),
+        ("every 30 seconds", "30 seconds are no interval of minutes or hours"),
+        ("every 2 weeks", "2 weeks are no interval"),
+        ("every day at 9am and 5:30pm", "09:00 and 17:30 differ in hour and minute"),
+        ("every day at 9am and", "a time such as 9am"),
         ("every 5 hours", "4 and 6 hours do"),
         ("*/5 * * * * *", "seconds"),
         ("0 9 * * * * *", "seconds"),
@@ -248,7 +264,8 @@ proptest! {
     fn words_of_the_grammar_in_any_order_are_read_or_refused(
         words in prop::collection::vec(prop::sample::select(vec![
             "every", "at", "9am", "15:30", "in", "2", "days", "monday", "and", "on", "the", "1st", "of", "month",
-            "tomorrow", "next", "minutes", "noon", "december", "24", "2027-01-01", "*", "0", ",",
+            "tomorrow", "next", "minutes", "noon", "december", "24", "2027-01-01", "*", "0", ",", "last", "day",
+            "fridays", "weekdays", "5pm", "2h", "30m", "after", "daily", "weekly", "monthly", "10", "every month",
         ]), 1..8),
     ) {
         let text = words.join(" ");
@@ -256,6 +273,9 @@ proptest! {
             let instants = schedule.next_ones(now().timestamp(), 5);
             prop_assert!(!instants.is_empty(), "{text}");
             prop_assert!(instants.windows(2).all(|pair| pair[0] < pair[1]), "{text}");
+            let again = Schedule::parse(schedule.canonical(), &now()).unwrap();
+            prop_assert_eq!(again.kind(), schedule.kind(), "{}", text);
+            prop_assert_eq!(again.canonical(), schedule.canonical(), "{}", text);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Interface of the runtime's durable state: the audit log, approvals, leases, checkpoints, outputs
-//! stored by reference, blobs, memories, trusted files, and the presence of other processes.
+//! stored by reference, blobs, memories, schedules, trusted files, and the presence of other processes.
 //!
 //! [`Store`] has one trait for each of them, with the rows that go in and out. This crate knows no
 //! database and no folder. No implementation reads a clock or makes ids: callers pass both.
@@ -15,6 +15,7 @@ mod leases;
 mod memories;
 mod outputs;
 mod presence;
+mod schedules;
 mod store;
 mod trust;
 
@@ -32,5 +33,9 @@ pub use leases::{Lease, LeaseKind, Leases};
 pub use memories::{ChangeOutcome, Memories, Memory, MemoryCaller, MemoryVersion, Unembedded, WordMatches};
 pub use outputs::{Output, Outputs, PruneResult, Retention};
 pub use presence::{Presence, WaitingMark, Watch, WatcherMark};
+pub use schedules::{
+    AddOutcome, AfterAttempt, AttemptEnd, Claim, Claimer, DecideAfter, DecideDue, Due, Firing, FiringState,
+    OpenFirings, ScheduleFilter, ScheduleRow, ScheduleState, ScheduleTimes, Schedules,
+};
 pub use store::{Cover, Store};
 pub use trust::Trust;

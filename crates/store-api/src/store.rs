@@ -10,6 +10,7 @@ use crate::leases::Leases;
 use crate::memories::Memories;
 use crate::outputs::Outputs;
 use crate::presence::Presence;
+use crate::schedules::Schedules;
 use crate::trust::Trust;
 
 /// A function that masks the secrets in a text, or returns `None` if the text contains no secret.
@@ -17,8 +18,8 @@ pub type Cover = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// An open state, which several processes may share. Hand it on behind an `Arc`.
 pub trait Store: Presence + Chores {
-    /// Masks secrets in the texts of all later rows of the audit, the approvals and the leases. The
-    /// first call wins.
+    /// Masks secrets in the texts of all later rows of the audit, the approvals, the leases and the
+    /// schedules. The first call wins.
     fn cover_rows(&self, cover: Box<Cover>);
 
     /// Returns the audit log.
@@ -44,6 +45,9 @@ pub trait Store: Presence + Chores {
 
     /// Returns the memories of agents.
     fn memories(&self) -> &dyn Memories;
+
+    /// Returns the schedules and their firings.
+    fn schedules(&self) -> &dyn Schedules;
 
     /// Does the work that a large change has left behind, so that no later change waits for the
     /// disk. Blocks.

@@ -1,7 +1,8 @@
 //! Promises of the audit log.
 
-use store_api::{AuditLog, AuditRow, Durability, Filter, Hash, Kind, StoreError};
+use store_api::{AuditLog, AuditRow, Durability, Filter, Hash, Kind, ScheduleRow, StoreError};
 
+use crate::schedules::hourly;
 use crate::{Handles, Problem, Promise, at, equal, holds};
 
 pub(crate) const PROMISES: &[Promise] = &[
@@ -167,7 +168,11 @@ fn covered(handles: &Handles<'_>) -> Result<(), Problem> {
     row.plan = Some(r#"{"path":"secret"}"#.to_owned());
     store.audit().append(row, Durability::Committed).wait()?;
     let plan = store.audit().show("c1")?.into_iter().next().and_then(|recorded| recorded.row.plan);
-    equal("a recorded text", plan, Some(r#"{"path":"***"}"#.to_owned()))
+    equal("a recorded text", plan, Some(r#"{"path":"***"}"#.to_owned()))?;
+    let named = ScheduleRow { name: "secret name".to_owned(), ..hourly("s1") };
+    store.schedules().add(&named)?;
+    let name = store.schedules().find("s1")?.map(|row| row.name);
+    equal("the name of a schedule", name, Some("*** name".to_owned()))
 }
 
 fn refused(handles: &Handles<'_>) -> Result<(), Problem> {

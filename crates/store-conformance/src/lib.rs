@@ -10,6 +10,7 @@ mod contents;
 mod leases;
 mod memories;
 mod presence;
+mod schedules;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub fn violations(implementation: &dyn Implementation, select: impl Fn(&str) -> 
         contents::PROMISES,
         memories::PROMISES,
         presence::PROMISES,
+        schedules::PROMISES,
     ];
     let mut broken = Vec::new();
     let selected = subjects.into_iter().flatten().filter(|(promise, _)| select(promise));

@@ -33,12 +33,13 @@ const MIGRATIONS: &[(&str, Option<Migration>)] = &[
     (include_str!("schema/0007.sql"), None),
     (include_str!("schema/0008.sql"), None),
     (include_str!("schema/0009.sql"), None),
+    (include_str!("schema/0010.sql"), None),
 ];
 
-/// SQL that brings a database of a test from format 9 to format 8.
+/// SQL that brings a database of a test from the newest format to format 8.
 #[cfg(test)]
-pub(crate) const TO_FORMAT_8: &str =
-    "DROP INDEX audit_by_workspace; ALTER TABLE audit DROP COLUMN workspace;";
+pub(crate) const TO_FORMAT_8: &str = "DROP INDEX audit_by_workspace; ALTER TABLE audit DROP COLUMN workspace;
+    DROP TABLE schedules; DROP TABLE firings;";
 
 /// Maximum number of idle connections that stay open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;

@@ -28,6 +28,7 @@ mod memories;
 mod outputs;
 mod pack_reader;
 mod packs;
+mod schedules;
 mod trust;
 mod watcher_marks;
 
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use store_api::{
     Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Memories, Outputs, Presence,
-    Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
+    Schedules, Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
 };
 
 use approvals::SqliteApprovals;
@@ -49,6 +50,7 @@ use database::{Access, Database};
 use leases::SqliteLeases;
 use memories::SqliteMemories;
 use outputs::SqliteOutputs;
+use schedules::SqliteSchedules;
 use trust::SqliteTrust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
@@ -60,6 +62,7 @@ pub struct SqliteStore {
     approvals: SqliteApprovals,
     leases: SqliteLeases,
     memories: SqliteMemories,
+    schedules: SqliteSchedules,
     folder: PathBuf,
     blobs: Arc<BlobFolder>,
     database: Arc<Database>,
@@ -112,6 +115,7 @@ impl SqliteStore {
             approvals: SqliteApprovals::new(Arc::clone(&database)),
             leases: SqliteLeases::new(Arc::clone(&database)),
             memories: SqliteMemories::new(Arc::clone(&database)),
+            schedules: SqliteSchedules::new(Arc::clone(&database)),
             folder: folder.to_owned(),
             blobs,
             database,
@@ -154,6 +158,10 @@ impl Store for SqliteStore {
 
     fn memories(&self) -> &dyn Memories {
         &self.memories
+    }
+
+    fn schedules(&self) -> &dyn Schedules {
+        &self.schedules
     }
 
     /// Runs a WAL checkpoint, as far as other processes do not prevent it.

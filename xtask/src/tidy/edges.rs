@@ -200,6 +200,8 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
         Engine | Memory => &[TestKit, Store],
+        // Times are tested with the firings that a store makes of them.
+        Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],
         // Egress is tested with cells, and its speed is measured with each connection's row in the audit.
         Egress => &[Mechanism, StoreApi, Store],

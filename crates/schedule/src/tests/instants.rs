@@ -92,8 +92,18 @@ impl Line {
 }
 
 fn line() -> impl Strategy<Value = Line> {
-    let fields = [field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)];
-    fields.prop_map(Line)
+    let any = [field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)];
+    // Every day at night, when clocks change.
+    let nightly = (field(0, 59), prop::collection::btree_set(0..4_i8, 1..4)).prop_map(|(minute, hours)| {
+        let text: Vec<String> = hours.iter().map(ToString::to_string).collect();
+        let hour = Field { text: text.join(","), numbers: hours };
+        let every = |numbers: std::ops::RangeInclusive<i8>| Field {
+            text: "*".to_owned(),
+            numbers: numbers.collect(),
+        };
+        Line([minute, hour, every(1..=31), every(1..=12), every(0..=6)])
+    });
+    prop_oneof![any.prop_map(Line), nightly]
 }
 
 /// A moment that is often near to a change of the clock.

@@ -8,6 +8,8 @@
 //! - `store-appender FOLDER answer ID NAME yes|no` answers an approval, and prints whether the
 //!   answer counts and whose answer does.
 //! - `store-appender FOLDER use ID` and `earlier PLAN` use an approval, and print `used` or `not used`.
+//! - `store-appender FOLDER fire NAME MINUTES` claims and ends what is due in each of these minutes, and
+//!   prints the schedule and the minute of each firing that it claims.
 //!
 //! Errors go to standard error in the `Debug` form, followed by a space and the message.
 
@@ -15,9 +17,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use store_api::{
-    AnswerOutcome, ApprovalAnswer, AuditRow, Durability, EarlierAnswer, Kind, Store as _, StoreError,
+    AfterAttempt, AnswerOutcome, ApprovalAnswer, AttemptEnd, AuditRow, Claimer, Due, Durability,
+    EarlierAnswer, Kind, ScheduleRow, Store as _, StoreError,
 };
 use store_sqlite::SqliteStore;
 
@@ -55,6 +58,7 @@ fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
             let earlier = store.approvals().earlier(Path::new("/w"), plan, "request", asked_at())?;
             Ok(matches!(earlier, EarlierAnswer::Approved(row) if row.id == *plan))
         }),
+        [folder, "fire", name, minutes] => fire(Path::new(folder), name, minutes.parse().ok()?),
         _ => return None,
     };
     Some(result)
@@ -111,7 +115,7 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
         scope: None,
         by: name.to_owned(),
         message: None,
-        expires_at: asked_at() + jiff::SignedDuration::from_mins(10),
+        expires_at: asked_at() + SignedDuration::from_mins(10),
         lease: None,
     };
     let (said, row) = match SqliteStore::open(folder)?.approvals().answer(id, &answer, asked_at())? {
@@ -119,6 +123,30 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
         AnswerOutcome::Before(row) => ("before", row),
     };
     let _ = writeln!(io::stdout(), "{said} {}", row.answered_by.unwrap_or_default());
+    Ok(())
+}
+
+fn fire(folder: &Path, name: &str, minutes: i64) -> Result<(), StoreError> {
+    let store = SqliteStore::open(folder)?;
+    let minute = SignedDuration::from_mins(1);
+    let claimer = Claimer { owner: name.to_owned(), lease: minute * 60, most: 3 };
+    let end = AttemptEnd { succeeded: true, outcome: "it ran".to_owned(), output: None };
+    let next = |schedule: &ScheduleRow, _| Due {
+        fire: schedule.next_at.into_iter().collect(),
+        queue: Vec::new(),
+        next_at: schedule.next_at.map(|next| next + minute),
+    };
+    for at in (0..minutes).map(|number| asked_at() + SignedDuration::from_mins(number)) {
+        while let firings = store.schedules().claim_due(&claimer, at, &next)?
+            && !firings.is_empty()
+        {
+            for firing in firings {
+                let instant = firing.claim.instant.duration_since(asked_at()).as_mins();
+                print(&format!("{} {instant}", firing.claim.schedule));
+                store.schedules().finish(&firing.claim, &end, at, &|_, _| AfterAttempt::default())?;
+            }
+        }
+    }
     Ok(())
 }
 

@@ -31,6 +31,9 @@ pub(crate) enum Fault {
     AlwaysDue,
     TrustStays,
     SecretsInRows,
+    ClaimWithoutFence,
+    LeaseIgnored,
+    PauseIgnored,
 }
 
 /// A store with one fault. Every part of it is this value.
@@ -92,6 +95,9 @@ impl Store for BrokenStore {
         self
     }
     fn memories(&self) -> &dyn Memories {
+        self
+    }
+    fn schedules(&self) -> &dyn Schedules {
         self
     }
     fn move_log(&self) -> StoreResult<()> {
@@ -291,6 +297,42 @@ forwards! { Memories by memories; {
     fn numbered(who: &MemoryCaller, numbers: &[i64]) -> StoreResult<Vec<(i64, Memory)>>;
     fn unembedded(who: &MemoryCaller, model: &[u8; 32], most: u32) -> StoreResult<(u64, Vec<Unembedded>)>;
     fn keep_vectors(model: &[u8; 32], of: &[(&Unembedded, Vec<Vec<u8>>)]) -> StoreResult<()>;
+}
+
+forwards! { Schedules by schedules; {
+    fn pause(&self, id: &str) -> StoreResult<bool> {
+        if self.has(Fault::PauseIgnored) { Ok(true) } else { self.inner.schedules().pause(id) }
+    }
+    fn claim_due(
+        &self,
+        claimer: &Claimer,
+        now: Timestamp,
+        decide: &DecideDue<'_>
+    ) -> StoreResult<Vec<Firing>> {
+        let lease = if self.has(Fault::LeaseIgnored) { SignedDuration::ZERO } else { claimer.lease };
+        self.inner.schedules().claim_due(&Claimer { lease, ..claimer.clone() }, now, decide)
+    }
+    fn finish(
+        &self,
+        claim: &Claim,
+        end: &AttemptEnd,
+        now: Timestamp,
+        decide: &DecideAfter<'_>
+    ) -> StoreResult<bool> {
+        let schedules = self.inner.schedules();
+        let newest = schedules.firings(&claim.schedule, 1)?.pop().map(|firing| firing.claim);
+        let claim = newest.filter(|_| self.has(Fault::ClaimWithoutFence)).unwrap_or_else(|| claim.clone());
+        schedules.finish(&claim, end, now, decide)
+    }
+}
+    fn add(row: &ScheduleRow) -> StoreResult<AddOutcome>;
+    fn find(id: &str) -> StoreResult<Option<ScheduleRow>>;
+    fn list(workspace: Option<&Path>, filter: ScheduleFilter) -> StoreResult<Vec<ScheduleRow>>;
+    fn resume(id: &str, next_at: Option<Timestamp>) -> StoreResult<bool>;
+    fn remove(id: &str) -> StoreResult<bool>;
+    fn next_claim() -> StoreResult<Option<Timestamp>>;
+    fn renew(claim: &Claim, held_until: Timestamp) -> StoreResult<bool>;
+    fn firings(id: &str, limit: u32) -> StoreResult<Vec<Firing>>;
 }
 
 forwards! { Trust by trust; {

@@ -65,6 +65,12 @@ fn each_fault_breaks_its_promise_and_the_suite_reports_it() {
         (Fault::AlwaysDue, "a chore is due after its time, for all processes together"),
         (Fault::TrustStays, "a file is trusted as it was until that is changed"),
         (Fault::SecretsInRows, "secrets in later rows are covered"),
+        (
+            Fault::ClaimWithoutFence,
+            "a firing whose lease has ended is taken over, and its first owner is refused",
+        ),
+        (Fault::LeaseIgnored, "an instant is claimed once by all processes, and its schedule moves on"),
+        (Fault::PauseIgnored, "a paused schedule fires nothing until it is resumed"),
     ] {
         let broken = violations_with(Some(fault), |name| name == promise);
         assert_eq!(broken.len(), 1, "{fault:?} is not reported");
