@@ -1,0 +1,6 @@
+//! The tests of the engine through its public interface.
+
+mod gherkin;
+mod rendered;
+mod setup;
+mod tck;
