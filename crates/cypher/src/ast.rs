@@ -187,7 +187,12 @@ pub(crate) enum Kind {
         otherwise: Option<Box<Expression>>,
     },
     /// A function, by its name in lower case and as written.
-    Function { name: Name, written: Name, distinct: bool, arguments: Vec<Expression> },
+    Function {
+        name: Name,
+        written: Name,
+        distinct: bool,
+        arguments: Vec<Expression>,
+    },
     CountStar,
     ListComprehension {
         name: Name,
@@ -195,7 +200,12 @@ pub(crate) enum Kind {
         filter: Option<Box<Expression>>,
         map: Option<Box<Expression>>,
     },
-    Quantifier { quantifier: Quantifier, name: Name, list: Box<Expression>, filter: Box<Expression> },
+    Quantifier {
+        quantifier: Quantifier,
+        name: Name,
+        list: Box<Expression>,
+        filter: Box<Expression>,
+    },
     Reduce {
         accumulator: Name,
         start: Box<Expression>,
@@ -209,7 +219,10 @@ pub(crate) enum Kind {
         filter: Option<Box<Expression>>,
         map: Box<Expression>,
     },
-    Subquery { count: bool, query: Box<Union> },
+    Subquery {
+        count: bool,
+        query: Box<Union>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::ast::{self, Name};
 use crate::error::{Detail, Error, ErrorClass, Result};
 use crate::graph::Graph;
+use crate::meter::Meter;
 use crate::procedures::Procedures;
 use crate::program::{Expression, Part, Pipeline, Program, Slot, Stage, Step};
 use crate::value::Value;
@@ -28,6 +29,7 @@ use types::Type;
 pub(crate) struct Settings<'a> {
     pub(crate) graph: &'a dyn Graph,
     pub(crate) procedures: &'a dyn Procedures,
+    pub(crate) meter: &'a Meter<'a>,
     /// Whether an unknown label, type or key is an error.
     pub(crate) strict_names: bool,
     /// Maximum length of a path whose pattern has no maximum.

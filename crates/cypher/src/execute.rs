@@ -51,7 +51,8 @@ impl<'a> Execution<'a> {
         let mut collected = None;
         for stage in &pipeline.stages {
             let mut states = self.states(stage, row)?;
-            let mut collector = stage.barrier.as_ref().map(|barrier| self.collector(barrier, row)).transpose()?;
+            let mut collector =
+                stage.barrier.as_ref().map(|barrier| self.collector(barrier, row)).transpose()?;
             let mut receive = |row: &mut Row| match &mut collector {
                 Some(collector) => collector.add(row),
                 None => sink(row),

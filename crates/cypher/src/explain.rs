@@ -68,9 +68,10 @@ impl Plan<'_> {
                 self.expansion(expand.from, expand.to, expand.into, &expand.follow, String::new())
             }
             Step::VariableExpand(expand) => self.variable("", expand),
-            Step::Shortest(shortest) => {
-                self.variable(if shortest.all { "all shortest paths: " } else { "shortest path: " }, &shortest.expand)
-            }
+            Step::Shortest(shortest) => self.variable(
+                if shortest.all { "all shortest paths: " } else { "shortest path: " },
+                &shortest.expand,
+            ),
             Step::Path { slot, .. } => format!("build the path {}", self.name(*slot)),
             Step::Optional { .. } => "optionally".to_owned(),
             Step::Unwind { slot, .. } => format!("unwind as {}", self.name(*slot)),

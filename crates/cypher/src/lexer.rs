@@ -23,6 +23,8 @@ pub(crate) enum TokenKind {
     Integer(u64),
     /// A float without its sign.
     Float(f64),
+    /// Something that begins like a number and is none.
+    Malformed(Arc<str>),
     /// One sign.
     Sign(char),
     /// The end of the text.
@@ -43,8 +45,9 @@ pub(crate) struct Token {
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>> {
     if text.len() > MAXIMUM_TEXT {
         let bytes = text.len();
-        let message =
-            format!("The query has {bytes} bytes, and {MAXIMUM_TEXT} are permitted: pass data as parameters.");
+        let message = format!(
+            "The query has {bytes} bytes, and {MAXIMUM_TEXT} are permitted: pass data as parameters."
+        );
         return Err(Error::syntax(Detail::QueryTooLong, 0, message));
     }
     let mut lexer = Lexer { text, at: 0 };

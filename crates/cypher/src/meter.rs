@@ -111,7 +111,8 @@ impl<'a> Meter<'a> {
     /// Counts an operator on the stack.
     pub(crate) fn frame(&self) -> Result<Frame<'_>> {
         if self.frames.get() >= MAXIMUM_FRAMES {
-            let message = format!("The query needs more than {MAXIMUM_FRAMES} operators at one time: split it.");
+            let message =
+                format!("The query needs more than {MAXIMUM_FRAMES} operators at one time: split it.");
             return Err(Error::limit(Detail::QueryTooComplex, message));
         }
         self.frames.set(self.frames.get() + 1);

@@ -73,27 +73,68 @@ pub(crate) struct Aggregate {
 /// An operator that passes rows on one at a time.
 #[derive(Debug)]
 pub(crate) enum Step {
-    AllNodes { slot: Slot },
-    LabelScan { slot: Slot, label: LabelId },
-    IndexLookup { slot: Slot, label: Option<LabelId>, key: KeyId, value: Expression },
-    NodeById { slot: Slot, id: Expression },
+    AllNodes {
+        slot: Slot,
+    },
+    LabelScan {
+        slot: Slot,
+        label: LabelId,
+    },
+    IndexLookup {
+        slot: Slot,
+        label: Option<LabelId>,
+        key: KeyId,
+        value: Expression,
+    },
+    NodeById {
+        slot: Slot,
+        id: Expression,
+    },
     /// No row passes, because a name of the pattern does not occur in the graph.
     Nothing,
     /// Passes a row whose slot has a node.
-    BoundNode { slot: Slot },
-    HasLabels { slot: Slot, labels: LabelTest },
+    BoundNode {
+        slot: Slot,
+    },
+    HasLabels {
+        slot: Slot,
+        labels: LabelTest,
+    },
     Filter(Expression),
     Expand(Box<Expand>),
     VariableExpand(Box<VariableExpand>),
     Shortest(Box<Shortest>),
-    Path { slot: Slot, start: Slot, relationships: Vec<Slot> },
-    Optional { steps: Vec<Step>, slots: Vec<Slot> },
-    Unwind { list: Expression, slot: Slot },
+    Path {
+        slot: Slot,
+        start: Slot,
+        relationships: Vec<Slot>,
+    },
+    Optional {
+        steps: Vec<Step>,
+        slots: Vec<Slot>,
+    },
+    Unwind {
+        list: Expression,
+        slot: Slot,
+    },
     Project(Vec<(Expression, Slot)>),
-    Distinct { slots: Vec<Slot>, state: usize },
-    Skip { count: Expression, state: usize },
-    Limit { count: Expression, state: usize },
-    Call { procedure: Name, arguments: Vec<Expression>, outputs: Vec<(usize, Slot)> },
+    Distinct {
+        slots: Vec<Slot>,
+        state: usize,
+    },
+    Skip {
+        count: Expression,
+        state: usize,
+    },
+    Limit {
+        count: Expression,
+        state: usize,
+    },
+    Call {
+        procedure: Name,
+        arguments: Vec<Expression>,
+        outputs: Vec<(usize, Slot)>,
+    },
 }
 
 /// A conjunction of alternatives.
@@ -161,13 +202,23 @@ pub(crate) enum Expression {
     Constant(Value),
     Parameter(usize),
     Slot(Slot),
-    Property { object: Box<Expression>, name: Name, key: Option<KeyId> },
+    Property {
+        object: Box<Expression>,
+        name: Name,
+        key: Option<KeyId>,
+    },
     Index(Box<Expression>, Box<Expression>),
     Slice(Box<Expression>, Option<Box<Expression>>, Option<Box<Expression>>),
     List(Vec<Expression>),
     Map(Vec<(Name, Expression)>),
-    MapProjection { object: Box<Expression>, items: Vec<Projected> },
-    HasLabels { object: Box<Expression>, labels: Vec<Vec<Name>> },
+    MapProjection {
+        object: Box<Expression>,
+        items: Vec<Projected>,
+    },
+    HasLabels {
+        object: Box<Expression>,
+        labels: Vec<Vec<Name>>,
+    },
     Not(Box<Expression>),
     Negate(Box<Expression>),
     Logic(Logic, Vec<Expression>),
@@ -190,7 +241,12 @@ pub(crate) enum Expression {
         filter: Option<Box<Expression>>,
         map: Option<Box<Expression>>,
     },
-    Quantifier { quantifier: Quantifier, slot: Slot, list: Box<Expression>, filter: Box<Expression> },
+    Quantifier {
+        quantifier: Quantifier,
+        slot: Slot,
+        list: Box<Expression>,
+        filter: Box<Expression>,
+    },
     Reduce {
         accumulator: Slot,
         start: Box<Expression>,

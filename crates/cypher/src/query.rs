@@ -77,7 +77,12 @@ pub struct Answer {
 /// # Errors
 /// Returns an [`Error`] if the text is no query, if it writes, or if it exceeds a limit other than the
 /// number of rows.
-pub fn query(graph: &dyn Graph, text: &str, parameters: &Parameters, options: &Options<'_>) -> Result<Answer> {
+pub fn query(
+    graph: &dyn Graph,
+    text: &str,
+    parameters: &Parameters,
+    options: &Options<'_>,
+) -> Result<Answer> {
     answer(graph, text, parameters, options).map_err(|error| error.locate(text))
 }
 
@@ -87,6 +92,7 @@ fn answer(graph: &dyn Graph, text: &str, parameters: &Parameters, options: &Opti
     let settings = Settings {
         graph,
         procedures: options.procedures,
+        meter: &meter,
         strict_names: options.strict_names,
         maximum_hops: options.limits.hops,
         parameter: &|name| parameters.get(name).cloned(),
@@ -122,10 +128,8 @@ fn values(program: &Program, parameters: &Parameters) -> Result<Vec<Value>> {
 }
 
 fn rows(program: &Program, execution: &Execution<'_>, most: usize) -> Result<Answer> {
-    let mut answer = Answer {
-        columns: program.columns.iter().map(ToString::to_string).collect(),
-        ..Answer::default()
-    };
+    let mut answer =
+        Answer { columns: program.columns.iter().map(ToString::to_string).collect(), ..Answer::default() };
     let mut seen: HashSet<Vec<Equivalent>> = HashSet::new();
     let mut hold = execution.meter.hold(0)?;
     for part in &program.parts {

@@ -37,9 +37,11 @@ impl Expression {
                 let arms = arms.iter().flat_map(|(condition, value)| [condition, value]);
                 subject.as_deref().into_iter().chain(arms).chain(otherwise.as_deref()).collect()
             }
-            Kind::ListComprehension { list, filter, map, .. } => {
-                [Some(list), filter.as_ref(), map.as_ref()].into_iter().flatten().map(|part| &**part).collect()
-            }
+            Kind::ListComprehension { list, filter, map, .. } => [Some(list), filter.as_ref(), map.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|part| &**part)
+                .collect(),
             Kind::Quantifier { list, filter, .. } => vec![list, filter],
             Kind::Reduce { start, list, body, .. } => vec![start, list, body],
             Kind::Pattern(pattern) => of_pattern(pattern),
@@ -70,8 +72,9 @@ impl Projected {
 
 fn of_pattern(pattern: &PathPattern) -> Vec<&Expression> {
     let first = pattern.first.properties.iter();
-    let rest = pattern.rest.iter().flat_map(|(relationship, node)| {
-        relationship.properties.iter().chain(node.properties.iter())
-    });
+    let rest = pattern
+        .rest
+        .iter()
+        .flat_map(|(relationship, node)| relationship.properties.iter().chain(node.properties.iter()));
     first.chain(rest).map(|(_, value)| value).collect()
 }

@@ -102,7 +102,8 @@ fn counts_repetition(source: &Source) -> bool {
         Kind::CountStar => true,
         Kind::Function { name, distinct, .. } => {
             let function = functions::aggregate(name).map(|(function, _)| function);
-            let is_extreme = matches!(function, Some(AggregateFunction::Minimum | AggregateFunction::Maximum));
+            let is_extreme =
+                matches!(function, Some(AggregateFunction::Minimum | AggregateFunction::Maximum));
             function.is_some() && !distinct && !is_extreme || &**name == "rand"
         }
         _ => false,

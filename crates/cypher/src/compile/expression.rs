@@ -15,6 +15,7 @@ impl Compiler<'_> {
     /// Compiles an expression in which patterns stand for no truth value.
     // BOUNDED: by the height of an expression, which the parser limits.
     pub(super) fn expression(&mut self, source: &ast::Expression) -> Result<Typed> {
+        self.settings.meter.tick()?;
         if let Some(replaced) = self.replacement(source) {
             return Ok(replaced);
         }
@@ -314,7 +315,8 @@ impl Compiler<'_> {
         }
         let Some((function, fewest, most)) = functions::function(name) else {
             let nearest = super::names::nearest(name, functions::names());
-            let message = format!("There is no function `{written}`; the nearest are {}.", nearest.join(", "));
+            let message =
+                format!("There is no function `{written}`; the nearest are {}.", nearest.join(", "));
             return Err(Error::syntax(Detail::UnknownFunction, at, message));
         };
         if distinct {

@@ -38,7 +38,9 @@ impl Compiler<'_> {
         for name in names {
             match number_of(known, name) {
                 Some(number) => types.push(TypeId(number)),
-                None => self.unknown(Detail::UnknownRelationshipType, "relationship type", name, known, at)?,
+                None => {
+                    self.unknown(Detail::UnknownRelationshipType, "relationship type", name, known, at)?
+                }
             }
         }
         types.sort_unstable();

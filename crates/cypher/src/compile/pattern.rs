@@ -8,10 +8,11 @@ use crate::ast::{
 };
 use crate::error::{Detail, Error, Result};
 use crate::graph::{KeyId, number_of};
-use crate::plan::{
-    self, Lookup, Node, PatternGraph, PatternPath, Predicate, Range, Relationship, Target,
-};
+use crate::plan::{self, Lookup, Node, PatternGraph, PatternPath, Predicate, Range, Relationship, Target};
 use crate::program::{Expression, Slot, Step};
+
+/// Maximum number of nodes in the patterns of one clause. The time to plan them grows with its cube.
+const MAXIMUM_NODES: usize = 64;
 
 /// The variables and property maps of the patterns of one clause.
 #[derive(Default)]
@@ -40,6 +41,12 @@ impl Compiler<'_> {
         let mut names = Names::default();
         for pattern in patterns {
             self.path_pattern(pattern, defines, &mut graph, &mut names)?;
+            if graph.nodes.len().max(graph.relationships.len()) > MAXIMUM_NODES {
+                let message = format!(
+                    "The patterns of one clause have more than {MAXIMUM_NODES} nodes or relationships."
+                );
+                return Err(Error::syntax(Detail::QueryTooComplex, pattern.at.0, message));
+            }
         }
         for (slot, node, entries) in std::mem::take(&mut names.properties) {
             for (key, value) in entries {
@@ -83,7 +90,8 @@ impl Compiler<'_> {
             let single = Range { minimum: 1, maximum: 1, is_capped: false };
             let range = relationship.length.map(|length| self.range(length)).or(shortest.map(|_| single));
             if let Some(range) = range.filter(|range| shortest.is_some() && range.minimum > 1) {
-                let message = format!("A shortest path begins at length 0 or 1, and not at {}.", range.minimum);
+                let message =
+                    format!("A shortest path begins at length 0 or 1, and not at {}.", range.minimum);
                 return Err(Error::syntax(Detail::InvalidRelationshipPattern, at, message));
             }
             if range.is_some() {
@@ -144,7 +152,8 @@ impl Compiler<'_> {
     ) -> Result<usize> {
         let at = pattern.at.0;
         let labels = self.labels(&pattern.labels, at)?;
-        let known = pattern.name.as_ref().and_then(|name| names.nodes.iter().find(|(known, _)| known == name));
+        let known =
+            pattern.name.as_ref().and_then(|name| names.nodes.iter().find(|(known, _)| known == name));
         let index = if let Some((_, index)) = known {
             *index
         } else {
@@ -177,7 +186,8 @@ impl Compiler<'_> {
     ) -> Result<(Slot, bool)> {
         let Some(name) = &pattern.name else { return Ok((self.hidden_slot("relationship"), false)) };
         if names.relationships.contains(name) {
-            let message = format!("The relationship `{name}` occurs twice in one pattern, which never matches.");
+            let message =
+                format!("The relationship `{name}` occurs twice in one pattern, which never matches.");
             return Err(Error::syntax(Detail::RelationshipUniquenessViolation, pattern.at.0, message));
         }
         names.relationships.push(name.clone());

@@ -9,6 +9,9 @@ use crate::error::{Detail, Error, Result};
 use crate::program::{Barrier, Expression, Slot, SortKey, Stage, Step};
 use crate::value::Value;
 
+/// Maximum number of columns.
+const MAXIMUM_COLUMNS: usize = 1000;
+
 /// A projected column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
@@ -56,8 +59,14 @@ impl Compiler<'_> {
         }
         self.order(projection, &columns, &replacements, kept, aggregates)?;
         if let Some(filter) = filter {
-            let condition = self.predicate(filter)?;
-            self.step(Step::Filter(condition.expression));
+            replacements.retain(|replacement| !has_aggregation(&replacement.source));
+            let outer = std::mem::replace(&mut self.replacements, replacements);
+            let condition = self.predicate(filter);
+            self.replacements = outer;
+            self.step(Step::Filter(condition?.expression));
+        }
+        if !is_return {
+            check_names(&items)?;
         }
         self.scope = Scope::default();
         for column in &columns {
@@ -81,12 +90,13 @@ impl Compiler<'_> {
             }));
         }
         items.extend(projection.items.iter().cloned());
+        if items.len() > MAXIMUM_COLUMNS {
+            let message =
+                format!("More than {MAXIMUM_COLUMNS} columns are projected: collect them in a map.");
+            return Err(Error::syntax(Detail::QueryTooComplex, at, message));
+        }
         let mut names = std::collections::HashSet::new();
         for item in &items {
-            if !is_return && item.alias.is_none() && item.expression.as_variable().is_none() {
-                let message = format!("`{}` needs a name in `WITH`: add `AS name`.", item.text);
-                return Err(Error::syntax(Detail::NoExpressionAlias, item.expression.at.0, message));
-            }
             let name = item.alias.as_ref().unwrap_or(&item.text);
             if !names.insert(name.clone()) {
                 let message = format!("Two columns have the name `{name}`.");
@@ -237,7 +247,10 @@ impl Compiler<'_> {
         let depends_on_row = |part: &Source| {
             matches!(
                 part.kind,
-                Kind::Variable(_) | Kind::Pattern(_) | Kind::PatternComprehension { .. } | Kind::Subquery { .. }
+                Kind::Variable(_)
+                    | Kind::Pattern(_)
+                    | Kind::PatternComprehension { .. }
+                    | Kind::Subquery { .. }
             )
         };
         if source.any(&depends_on_row) {
@@ -267,6 +280,18 @@ impl Column {
 
     fn replacement(&self) -> Replacement {
         Replacement { source: self.source.clone(), slot: self.slot, kind: self.kind.clone() }
+    }
+}
+
+/// Checks that every column of `WITH` has a name.
+fn check_names(items: &[Item]) -> Result<()> {
+    let is_nameless = |item: &&Item| item.alias.is_none() && item.expression.as_variable().is_none();
+    match items.iter().find(is_nameless) {
+        None => Ok(()),
+        Some(item) => {
+            let message = format!("`{}` needs a name in `WITH`: add `AS name`.", item.text);
+            Err(Error::syntax(Detail::NoExpressionAlias, item.expression.at.0, message))
+        }
     }
 }
 

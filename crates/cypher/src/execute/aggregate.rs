@@ -21,12 +21,27 @@ pub(super) struct Accumulator {
 enum State {
     Count(usize),
     Sum(Value),
-    Average { count: usize, mean: f64 },
-    Extreme { value: Value, is_maximum: bool },
+    Average {
+        count: usize,
+        mean: f64,
+    },
+    Extreme {
+        value: Value,
+        is_maximum: bool,
+    },
     Collect(Vec<Value>),
     /// The running mean and the sum of squared distances from it.
-    Deviation { count: usize, mean: f64, squares: f64, is_sample: bool },
-    Percentile { values: Vec<Value>, share: f64, is_continuous: bool },
+    Deviation {
+        count: usize,
+        mean: f64,
+        squares: f64,
+        is_sample: bool,
+    },
+    Percentile {
+        values: Vec<Value>,
+        share: f64,
+        is_continuous: bool,
+    },
 }
 
 impl Accumulator {
@@ -169,10 +184,12 @@ fn share_of(value: &Value) -> Result<f64> {
 
 fn add(one: &Value, two: &Value) -> Result<Value> {
     match (one, two) {
-        (Value::Integer(one), Value::Integer(two)) => one.checked_add(*two).map(Value::Integer).ok_or_else(|| {
-            let message = "The sum does not fit an integer of 64 bits: sum `toFloat(...)`.";
-            Error::runtime(ErrorClass::ArithmeticError, Detail::IntegerOverflow, message)
-        }),
+        (Value::Integer(one), Value::Integer(two)) => {
+            one.checked_add(*two).map(Value::Integer).ok_or_else(|| {
+                let message = "The sum does not fit an integer of 64 bits: sum `toFloat(...)`.";
+                Error::runtime(ErrorClass::ArithmeticError, Detail::IntegerOverflow, message)
+            })
+        }
         _ => Ok(Value::Float(number(one)? + number(two)?)),
     }
 }
@@ -181,6 +198,8 @@ fn number(value: &Value) -> Result<f64> {
     match value {
         Value::Integer(value) => Ok(float(*value)),
         Value::Float(value) => Ok(*value),
-        _ => Err(Error::wrong_type(format!("An aggregation of numbers does not take {}.", value.type_name()))),
+        _ => {
+            Err(Error::wrong_type(format!("An aggregation of numbers does not take {}.", value.type_name())))
+        }
     }
 }

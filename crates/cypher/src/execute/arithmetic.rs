@@ -34,7 +34,9 @@ impl Execution<'_> {
             Value::Null => Ok(Value::Null),
             Value::Integer(value) => value.checked_neg().map(Value::Integer).ok_or_else(overflow),
             Value::Float(value) => Ok(Value::Float(-value)),
-            other => Err(Error::wrong_type(format!("Only numbers have a sign, and not {}.", other.type_name()))),
+            other => {
+                Err(Error::wrong_type(format!("Only numbers have a sign, and not {}.", other.type_name())))
+            }
         }
     }
 

@@ -130,7 +130,8 @@ impl Groups<'_> {
         if self.groups.is_empty() && self.accumulators.is_empty() {
             // Without keys there is always one group, also of no rows.
             let mut row = Row::new(0);
-            let create = |(aggregate, _): &(Aggregate, Slot)| Accumulator::new(execution, aggregate, &mut row);
+            let create =
+                |(aggregate, _): &(Aggregate, Slot)| Accumulator::new(execution, aggregate, &mut row);
             self.accumulators.push(self.aggregates.iter().map(create).collect::<Result<_>>()?);
             self.numbers.insert(Box::default(), 0);
         }

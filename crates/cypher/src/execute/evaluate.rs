@@ -43,7 +43,9 @@ impl<'a> Execution<'a> {
     fn compound(&self, expression: &Expression, row: &mut Row) -> Result<Value> {
         match expression {
             Expression::Index(object, index) => self.index(object, index, row),
-            Expression::Slice(object, first, last) => self.slice(object, first.as_deref(), last.as_deref(), row),
+            Expression::Slice(object, first, last) => {
+                self.slice(object, first.as_deref(), last.as_deref(), row)
+            }
             Expression::List(items) => {
                 let mut collected = Items::new(self)?;
                 for item in items {
@@ -153,7 +155,10 @@ impl<'a> Execution<'a> {
                 Ok(key.map_or(Value::Null, |key| self.graph.relationship_property(*id, key)))
             }
             Value::Map(map) => Ok(map.entries().get(name).cloned().unwrap_or_default()),
-            _ => Err(Error::wrong_type(format!("`{name}` cannot be read: {} has no properties.", object.type_name()))),
+            _ => Err(Error::wrong_type(format!(
+                "`{name}` cannot be read: {} has no properties.",
+                object.type_name()
+            ))),
         }
     }
 
@@ -202,7 +207,9 @@ impl<'a> Execution<'a> {
                     Ok(Some(length.saturating_sub(back)))
                 }
                 Value::Integer(index) => Ok(Some(usize::try_from(index).unwrap_or(usize::MAX).min(length))),
-                other => Err(Error::wrong_type(format!("A bound is an integer, and not {}.", other.type_name()))),
+                other => {
+                    Err(Error::wrong_type(format!("A bound is an integer, and not {}.", other.type_name())))
+                }
             },
         };
         let (Some(first), Some(last)) = (bound(first, 0)?, bound(last, length)?) else {
@@ -251,7 +258,10 @@ impl<'a> Execution<'a> {
                 self.graph.relationship_types().get(number).into_iter().collect()
             }
             other => {
-                return Err(Error::wrong_type(format!("Only nodes have labels, and not {}.", other.type_name())));
+                return Err(Error::wrong_type(format!(
+                    "Only nodes have labels, and not {}.",
+                    other.type_name()
+                )));
             }
         };
         Ok(Value::Boolean(labels.iter().all(|test| test.iter().any(|label| names.contains(&label)))))
@@ -325,7 +335,11 @@ impl<'a> Execution<'a> {
     }
 
     /// Returns the list that an expression gives, or `None` for null.
-    pub(super) fn list(&self, expression: &Expression, row: &mut Row) -> Result<Option<Arc<crate::value::List>>> {
+    pub(super) fn list(
+        &self,
+        expression: &Expression,
+        row: &mut Row,
+    ) -> Result<Option<Arc<crate::value::List>>> {
         match self.evaluate(expression, row)? {
             Value::Null => Ok(None),
             Value::List(list) => Ok(Some(list)),

@@ -100,7 +100,8 @@ impl Execution<'_> {
         for (side, number) in follow.lists() {
             for link in self.graph.links(node, side, number) {
                 self.meter.tick()?;
-                let is_second_look = follow.side.is_none() && side == Side::Incoming && link.neighbour == node;
+                let is_second_look =
+                    follow.side.is_none() && side == Side::Incoming && link.neighbour == node;
                 if !is_second_look && receive(*link)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }

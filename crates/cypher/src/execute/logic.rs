@@ -20,7 +20,10 @@ impl Execution<'_> {
         match self.evaluate(expression, row)? {
             Value::Null => Ok(None),
             Value::Boolean(truth) => Ok(Some(truth)),
-            other => Err(Error::wrong_type(format!("A condition is a truth value, and not {}.", other.type_name()))),
+            other => Err(Error::wrong_type(format!(
+                "A condition is a truth value, and not {}.",
+                other.type_name()
+            ))),
         }
     }
 
@@ -88,7 +91,9 @@ impl Execution<'_> {
     ) -> Result<Value> {
         let subject = self.evaluate(subject, row)?;
         let other = self.evaluate(other, row)?;
-        let (Value::String(subject), Value::String(other)) = (&subject, &other) else { return Ok(Value::Null) };
+        let (Value::String(subject), Value::String(other)) = (&subject, &other) else {
+            return Ok(Value::Null);
+        };
         Ok(Value::Boolean(match operator {
             Text::StartsWith => subject.starts_with(&**other),
             Text::EndsWith => subject.ends_with(&**other),

@@ -222,7 +222,12 @@ impl<'a> Execution<'a> {
     }
 
     /// Returns the ways from a reached node back to the start of its search.
-    fn ways(&self, search: &Search<'_>, node: NodeId, hold: &mut Hold<'_>) -> Result<Vec<Vec<RelationshipId>>> {
+    fn ways(
+        &self,
+        search: &Search<'_>,
+        node: NodeId,
+        hold: &mut Hold<'_>,
+    ) -> Result<Vec<Vec<RelationshipId>>> {
         let mut open = vec![(node, Vec::new())];
         let mut ways = Vec::new();
         while let Some((node, way)) = open.pop() {

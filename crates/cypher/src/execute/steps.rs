@@ -205,7 +205,9 @@ impl<'a> Execution<'a> {
         match row.get(slot) {
             Value::Node(node) => Ok((node.0 as usize) < self.graph.node_count()),
             Value::Null => Ok(false),
-            other => Err(Error::wrong_type(format!("A pattern needs a node, and not {}.", other.type_name()))),
+            other => {
+                Err(Error::wrong_type(format!("A pattern needs a node, and not {}.", other.type_name())))
+            }
         }
     }
 

@@ -9,7 +9,9 @@ pub(super) fn call(function: Function, value: &Value) -> Result<Value> {
     Ok(match (function, value) {
         (Function::Head, Value::List(list)) => list.items().first().cloned().unwrap_or_default(),
         (Function::Last, Value::List(list)) => list.items().last().cloned().unwrap_or_default(),
-        (Function::Tail, Value::List(list)) => Value::list(list.items().get(1..).unwrap_or_default().to_vec()),
+        (Function::Tail, Value::List(list)) => {
+            Value::list(list.items().get(1..).unwrap_or_default().to_vec())
+        }
         (Function::Reverse, Value::List(list)) => Value::list(list.items().iter().rev().cloned().collect()),
         (Function::Reverse, Value::String(text)) => Value::string(&text.chars().rev().collect::<String>()),
         (Function::Size | Function::Length, Value::List(list)) => Value::Integer(integer(list.items().len())),

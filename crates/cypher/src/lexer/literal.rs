@@ -94,8 +94,7 @@ impl Lexer<'_> {
         let text = self.text.get(start..self.at).unwrap_or_default();
         let tail = self.take_while(is_part_of_word);
         if !tail.is_empty() {
-            let message = format!("`{text}{tail}` is no number.");
-            return Err(Error::syntax(Detail::InvalidNumberLiteral, start, message));
+            return Ok(TokenKind::Malformed(format!("{text}{tail}").into()));
         }
         if !is_float {
             return integer(whole, 10, start);
@@ -112,8 +111,7 @@ impl Lexer<'_> {
 
 fn integer(digits: &str, radix: u32, start: usize) -> Result<TokenKind> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        let message = format!("`{digits}` has characters that are no digits of base {radix}.");
-        return Err(Error::syntax(Detail::InvalidNumberLiteral, start, message));
+        return Ok(TokenKind::Malformed(digits.into()));
     }
     let largest = 1_u64 << 63;
     match u64::from_str_radix(digits, radix) {

@@ -1,8 +1,8 @@
 //! The builder of a [`MemoryGraph`]. It takes nodes and relationships in any order of names, and sorts once at
 //! the end.
 
-use std::collections::{BTreeMap, HashSet};
 use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 

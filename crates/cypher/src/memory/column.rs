@@ -105,7 +105,8 @@ impl Values {
 
 /// Converts all values into exactly the memory that they need, or returns `None` if one is of another kind.
 fn collected<T>(values: &[Value], convert: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
-    let mut converted = Vec::with_capacity(if values.first().and_then(&convert).is_some() { values.len() } else { 0 });
+    let mut converted =
+        Vec::with_capacity(if values.first().and_then(&convert).is_some() { values.len() } else { 0 });
     for value in values {
         converted.push(convert(value)?);
     }
@@ -154,7 +155,10 @@ mod tests {
         let cells = vec![(200, Value::from(7)), (3, Value::from(-1)), (64, Value::from(2))];
         let columns = Columns::new(vec![Vec::new(), cells]);
         let value = |row| columns.value(KeyId(1), row).to_string();
-        assert_eq!([value(3), value(64), value(200), value(4), value(9999)], ["-1", "2", "7", "null", "null"]);
+        assert_eq!(
+            [value(3), value(64), value(200), value(4), value(9999)],
+            ["-1", "2", "7", "null", "null"]
+        );
         assert_eq!(columns.keys(64), [KeyId(1)]);
         assert!(columns.value(KeyId(9), 3).is_null());
     }

@@ -11,9 +11,42 @@ const MAXIMUM_ROW: usize = 50;
 
 /// Words that are no variables.
 const RESERVED: [&str; 36] = [
-    "AND", "AS", "ASC", "ASCENDING", "BY", "CALL", "CASE", "CONTAINS", "DESC", "DESCENDING", "DISTINCT",
-    "ELSE", "END", "ENDS", "FALSE", "IN", "IS", "LIMIT", "MATCH", "NOT", "NULL", "ON", "OPTIONAL", "OR",
-    "ORDER", "RETURN", "SKIP", "STARTS", "THEN", "TRUE", "UNION", "UNWIND", "WHEN", "WHERE", "WITH", "XOR",
+    "AND",
+    "AS",
+    "ASC",
+    "ASCENDING",
+    "BY",
+    "CALL",
+    "CASE",
+    "CONTAINS",
+    "DESC",
+    "DESCENDING",
+    "DISTINCT",
+    "ELSE",
+    "END",
+    "ENDS",
+    "FALSE",
+    "IN",
+    "IS",
+    "LIMIT",
+    "MATCH",
+    "NOT",
+    "NULL",
+    "ON",
+    "OPTIONAL",
+    "OR",
+    "ORDER",
+    "RETURN",
+    "SKIP",
+    "STARTS",
+    "THEN",
+    "TRUE",
+    "UNION",
+    "UNWIND",
+    "WHEN",
+    "WHERE",
+    "WITH",
+    "XOR",
 ];
 
 /// Returns true if a word needs backquotes as a variable.
@@ -212,7 +245,8 @@ impl Parser<'_> {
         let operand = self.postfixes(operand)?;
         match operand.kind {
             Kind::Literal(Value::Float(value)) if negative => {
-                Ok(Expression::new(at, Kind::Literal(Value::Float(-value))))
+                // The literal -0.0 is 0.0 in the language.
+                Ok(Expression::new(at, Kind::Literal(Value::Float(0.0 - value))))
             }
             _ if !is_signed => Ok(operand),
             _ if negative => Ok(Expression::new(at, Kind::Negate(Box::new(operand)))),

@@ -3,7 +3,7 @@
 use super::Parser;
 use super::expression::is_reserved;
 use crate::ast::{At, Expression, Kind, Name, Projected, Quantifier};
-use crate::error::Result;
+use crate::error::{Detail, Error, Result};
 use crate::lexer::TokenKind;
 use crate::value::Value;
 
@@ -13,6 +13,10 @@ impl Parser<'_> {
         let kind = match self.kind().clone() {
             TokenKind::Text(text) => self.literal(Value::String(text)),
             TokenKind::Float(value) => self.literal(Value::Float(value)),
+            TokenKind::Malformed(text) => {
+                let message = format!("`{text}` is no number.");
+                return Err(Error::syntax(Detail::InvalidNumberLiteral, at, message));
+            }
             TokenKind::Sign('$') => {
                 self.advance();
                 self.parameter()?

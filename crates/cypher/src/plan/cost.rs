@@ -1,12 +1,15 @@
 //! Estimates of how many rows a step makes.
 
-use super::{Known, PatternGraph, Relationship, Target};
+use super::{Known, Lookup, PatternGraph, Predicate, Relationship, Target};
 use crate::graph::Graph;
 use crate::number::float_of_count;
 use crate::program::Slot;
 
 /// Share of rows that a condition of unknown selectivity is taken to pass.
 const UNKNOWN_SHARE: f64 = 0.3;
+
+/// Share of rows that an equality without an index is taken to pass.
+const EQUALITY_SHARE: f64 = 0.1;
 
 /// Number of hops after which the estimate of a variable length stops to grow.
 const ESTIMATED_HOPS: u32 = 6;
@@ -33,11 +36,29 @@ pub(super) enum Access {
 pub(super) struct Estimates<'a> {
     pub(super) pattern: &'a PatternGraph,
     pub(super) graph: &'a dyn Graph,
-    pub(super) known: Known<'a>,
     pub(super) introduced: Vec<Slot>,
+    /// The expected number of nodes of each predicate's lookup.
+    lookups: Vec<Option<f64>>,
+    /// The share of all nodes that pass the labels and conditions of each node.
+    shares: Vec<f64>,
 }
 
-impl Estimates<'_> {
+impl<'a> Estimates<'a> {
+    pub(super) fn new(pattern: &'a PatternGraph, graph: &'a dyn Graph, known: Known<'_>) -> Self {
+        let introduced = pattern.introduced();
+        let rows = |lookup: &Lookup| match lookup.target {
+            Target::Id => Some(1),
+            Target::Property(key) => graph.estimate(key, known(&lookup.value).as_ref()),
+        };
+        let lookup = |predicate: &Predicate| {
+            predicate.lookup.as_ref().and_then(rows).map(|rows| float_of_count(rows).max(0.1))
+        };
+        let lookups = pattern.predicates.iter().map(lookup).collect();
+        let mut all = Self { pattern, graph, introduced, lookups, shares: Vec::new() };
+        all.shares = (0..pattern.nodes.len()).map(|node| all.share(node)).collect();
+        all
+    }
+
     /// Returns the best way to find a node, once these slots have values.
     pub(super) fn entry(&self, index: usize, has_value: &dyn Fn(Slot) -> bool) -> Entry {
         let all = Entry { rows: self.nodes().max(1.0), access: Access::All };
@@ -54,16 +75,15 @@ impl Estimates<'_> {
             }
         }
         for (number, predicate) in self.pattern.predicates.iter().enumerate() {
-            let Some(lookup) = predicate.lookup.as_ref().filter(|lookup| lookup.node == index) else { continue };
-            let is_ready = lookup.needs.iter().all(|slot| has_value(*slot) || !self.introduced.contains(slot));
+            let Some(lookup) = predicate.lookup.as_ref().filter(|lookup| lookup.node == index) else {
+                continue;
+            };
+            let is_ready =
+                lookup.needs.iter().all(|slot| has_value(*slot) || !self.introduced.contains(slot));
             if !is_ready || lookup.needs.contains(&node.slot) {
                 continue;
             }
-            let rows = match lookup.target {
-                Target::Id => Some(1),
-                Target::Property(key) => self.graph.estimate(key, (self.known)(&lookup.value).as_ref()),
-            };
-            let Some(rows) = rows.map(|rows| float_of_count(rows).max(0.1)) else { continue };
+            let Some(rows) = self.lookups.get(number).copied().flatten() else { continue };
             if rows < best.rows || best.access == Access::All {
                 best = Entry { rows, access: Access::Lookup(number) };
             }
@@ -83,7 +103,7 @@ impl Estimates<'_> {
                 hops.map(|length| degree.powi(i32::try_from(length.min(12)).unwrap_or(12))).sum::<f64>()
             }
         };
-        let share = self.share(to);
+        let share = self.shares.get(to).copied().unwrap_or(1.0);
         if is_bound || relationship.is_bound { (hops / self.nodes()).min(1.0) } else { hops * share }
     }
 
@@ -104,14 +124,10 @@ impl Estimates<'_> {
     fn share(&self, index: usize) -> f64 {
         let Some(node) = self.pattern.nodes.get(index) else { return 1.0 };
         let labels = node.labels.iter().map(|labels| self.with_labels(labels) / self.nodes());
-        let conditions = self.pattern.predicates.iter().filter_map(|predicate| {
-            let lookup = predicate.lookup.as_ref().filter(|lookup| lookup.node == index);
-            if let Some(lookup) = lookup {
-                let rows = match lookup.target {
-                    Target::Id => Some(1),
-                    Target::Property(key) => self.graph.estimate(key, (self.known)(&lookup.value).as_ref()),
-                };
-                return Some(rows.map_or(0.1, |rows| float_of_count(rows).max(0.1) / self.nodes()));
+        let predicates = self.pattern.predicates.iter().zip(&self.lookups);
+        let conditions = predicates.filter_map(|(predicate, rows)| {
+            if predicate.lookup.as_ref().is_some_and(|lookup| lookup.node == index) {
+                return Some(rows.map_or(EQUALITY_SHARE, |rows| rows / self.nodes()));
             }
             (predicate.needs == [node.slot]).then_some(UNKNOWN_SHARE)
         });

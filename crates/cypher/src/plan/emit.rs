@@ -79,7 +79,8 @@ impl Emitter {
 
     fn lookup(&mut self, number: usize, slot: Slot, tests: &mut LabelTest) -> Step {
         let predicate = self.predicates.get_mut(number).and_then(Option::as_mut);
-        let Some(Lookup { target, value, .. }) = predicate.and_then(|predicate| predicate.lookup.take()) else {
+        let Some(Lookup { target, value, .. }) = predicate.and_then(|predicate| predicate.lookup.take())
+        else {
             return Step::AllNodes { slot };
         };
         match target {
@@ -107,7 +108,8 @@ impl Emitter {
         let tests = if into { LabelTest::new() } else { end.labels.clone() };
         let Some(relationship) = pattern.relationships.get_mut(number) else { return };
         let reversed = relationship.left != from;
-        let follow = Follow { side: side(relationship.direction, reversed), types: relationship.types.clone() };
+        let follow =
+            Follow { side: side(relationship.direction, reversed), types: relationship.types.clone() };
         let (slot, is_bound) = (relationship.slot, relationship.is_bound);
         self.steps.push(match relationship.range {
             None => Step::Expand(Box::new(Expand {
@@ -157,7 +159,10 @@ impl Emitter {
             return Vec::new();
         };
         let followed = self.followed.iter().filter_map(|other| pattern.relationships.get(*other));
-        followed.filter(|other| other.shortest.is_none() && may_be_equal(own, other)).map(|other| other.slot).collect()
+        followed
+            .filter(|other| other.shortest.is_none() && may_be_equal(own, other))
+            .map(|other| other.slot)
+            .collect()
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) enum Move {
 
 /// Returns the cheapest order that was found.
 pub(super) fn best(pattern: &PatternGraph, graph: &dyn Graph, known: Known<'_>) -> Vec<Move> {
-    let estimates = Estimates { pattern, graph, known, introduced: pattern.introduced() };
+    let estimates = Estimates::new(pattern, graph, known);
     let is_bound = |slot: Slot| !estimates.introduced.contains(&slot);
     let mut starts: Vec<(usize, Entry)> =
         (0..pattern.nodes.len()).map(|node| (node, estimates.entry(node, &is_bound))).collect();
@@ -144,7 +144,9 @@ impl Walk<'_> {
             if self.is_done.get(number).copied().unwrap_or(true) {
                 continue;
             }
-            for (from, to) in [(relationship.left, relationship.right), (relationship.right, relationship.left)] {
+            for (from, to) in
+                [(relationship.left, relationship.right), (relationship.right, relationship.left)]
+            {
                 if !self.has(from) || relationship.shortest.is_some() && !self.may_search(to) {
                     continue;
                 }
@@ -167,6 +169,8 @@ impl Walk<'_> {
     fn cheapest_node(&self) -> Option<usize> {
         let nodes = (0..self.has_node.len()).filter(|node| !self.has(*node));
         let rated = nodes.map(|node| (self.entry(node).rows, tie(self.estimates.pattern, node), node));
-        rated.min_by(|one, two| one.0.total_cmp(&two.0).then_with(|| one.1.cmp(&two.1))).map(|(.., node)| node)
+        rated
+            .min_by(|one, two| one.0.total_cmp(&two.0).then_with(|| one.1.cmp(&two.1)))
+            .map(|(.., node)| node)
     }
 }

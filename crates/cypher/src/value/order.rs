@@ -107,16 +107,21 @@ pub fn total_order(one: &Value, two: &Value) -> Ordering {
     match (one, two) {
         (Value::Boolean(one), Value::Boolean(two)) => one.cmp(two),
         (Value::Integer(one), Value::Integer(two)) => one.cmp(two),
-        (Value::Float(one), Value::Float(two)) if !one.is_nan() && !two.is_nan() => compare_floats(*one, *two),
+        (Value::Float(one), Value::Float(two)) if !one.is_nan() && !two.is_nan() => {
+            compare_floats(*one, *two)
+        }
         (Value::Float(one), Value::Integer(two)) if !one.is_nan() => compare_float_integer(*one, *two),
-        (Value::Integer(one), Value::Float(two)) if !two.is_nan() => compare_float_integer(*two, *one).reverse(),
+        (Value::Integer(one), Value::Float(two)) if !two.is_nan() => {
+            compare_float_integer(*two, *one).reverse()
+        }
         (Value::String(one), Value::String(two)) => one.cmp(two),
         (Value::Node(one), Value::Node(two)) => one.cmp(two),
         (Value::Relationship(one), Value::Relationship(two)) => one.cmp(two),
         (Value::Path(one), Value::Path(two)) => one.cmp(two),
         (Value::List(one), Value::List(two)) => {
             let mut pairs = one.items().iter().zip(two.items());
-            let first = pairs.find_map(|(one, two)| Some(total_order(one, two)).filter(|order| order.is_ne()));
+            let first =
+                pairs.find_map(|(one, two)| Some(total_order(one, two)).filter(|order| order.is_ne()));
             first.unwrap_or_else(|| one.items().len().cmp(&two.items().len()))
         }
         (Value::Map(one), Value::Map(two)) => {

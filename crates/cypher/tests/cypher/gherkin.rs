@@ -66,7 +66,8 @@ impl Reader<'_> {
     fn steps(&mut self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         while let Some(line) = self.peek() {
-            let keyword = ["Given ", "When ", "Then ", "And ", "But "].iter().find(|word| line.starts_with(**word));
+            let keyword =
+                ["Given ", "When ", "Then ", "And ", "But "].iter().find(|word| line.starts_with(**word));
             if let Some(keyword) = keyword {
                 self.at += 1;
                 steps.push(Step { text: line[keyword.len()..].trim().to_owned(), ..Step::default() });

@@ -20,7 +20,11 @@ pub(crate) fn value(graph: &MemoryGraph, item: &Value, any_order: bool) -> Strin
             for (at, id) in path.relationships.iter().enumerate() {
                 let is_forward = graph.ends(*id).0 == path.nodes[at];
                 let (left, right) = if is_forward { ("-", "->") } else { ("<-", "-") };
-                text += &format!("{left}[{}]{right}{}", relationship(graph, *id), node(graph, path.nodes[at + 1]));
+                text += &format!(
+                    "{left}[{}]{right}{}",
+                    relationship(graph, *id),
+                    node(graph, path.nodes[at + 1])
+                );
             }
             text + ">"
         }

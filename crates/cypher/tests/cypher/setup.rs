@@ -51,17 +51,21 @@ impl Store {
     }
 
     fn read(&self, clause: &str, rows: Vec<Bindings>, parameters: &Parameters) -> Vec<Bindings> {
-        let rows = rows.into_iter().flat_map(|row| self.ask(&row, clause, "RETURN *", parameters));
-        rows.collect()
+        self.ask(&rows, clause, "RETURN *", parameters)
     }
 
-    /// Runs clauses on the variables of a row.
-    fn ask(&self, row: &Bindings, clause: &str, end: &str, parameters: &Parameters) -> Vec<Bindings> {
-        let names: Vec<String> = row.keys().map(|name| format!("$row.{name} AS {name}")).collect();
-        let before = if names.is_empty() { String::new() } else { format!("WITH {}", names.join(", ")) };
+    /// Runs clauses on the variables of rows.
+    fn ask(&self, rows: &[Bindings], clause: &str, end: &str, parameters: &Parameters) -> Vec<Bindings> {
+        let names: Vec<String> = rows[0].keys().map(|name| format!("row_.{name} AS {name}")).collect();
+        let before = match names.as_slice() {
+            [] => String::new(),
+            names => format!("UNWIND $rows AS row_ WITH {}", names.join(", ")),
+        };
+        let map = |row: &Bindings| {
+            Value::map(row.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect())
+        };
         let mut parameters = parameters.clone();
-        let map = row.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect();
-        parameters.insert("row".to_owned(), Value::map(map));
+        parameters.insert("rows".to_owned(), Value::list(rows.iter().map(map).collect()));
         let limits = Limits { rows: usize::MAX, ..Limits::default() };
         let options = Options { strict_names: false, limits, ..Options::default() };
         let text = format!("{before} {clause} {end}");
@@ -111,7 +115,7 @@ impl Store {
 
     fn properties(&self, element: &Element, row: &Bindings, parameters: &Parameters) -> Properties {
         let Some(map) = &element.map else { return Vec::new() };
-        let answer = self.ask(row, "", &format!("RETURN {map} AS map"), parameters);
+        let answer = self.ask(std::slice::from_ref(row), "", &format!("RETURN {map} AS map"), parameters);
         let Value::Map(map) = &answer[0]["map"] else { panic!("no map: {map}") };
         map.entries().iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
     }
