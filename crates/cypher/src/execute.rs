@@ -21,7 +21,7 @@ mod shortest;
 mod steps;
 mod variable;
 
-use collect::Collector;
+use collect::{Collected, Collector};
 use steps::State;
 
 /// The decision of the receiver of a row.
@@ -71,14 +71,11 @@ impl<'a> Execution<'a> {
         &self,
         stage: &Stage,
         states: &mut [State<'a>],
-        rows: collect::Collected<'_>,
+        mut rows: Collected<'_>,
         row: &mut Row,
         sink: Sink<'_>,
     ) -> Result<()> {
-        for values in rows.rows {
-            for (slot, value) in rows.slots.iter().zip(values) {
-                row.set(*slot, value);
-            }
+        while rows.next_into(row)? {
             if self.steps(&stage.steps, states, row, sink)? == Flow::Stop {
                 break;
             }

@@ -64,9 +64,7 @@ impl Plan<'_> {
             Step::BoundNode { slot } => format!("start at {}", self.name(*slot)),
             Step::HasLabels { slot, .. } => format!("check the labels of {}", self.name(*slot)),
             Step::Filter(_) => "filter".to_owned(),
-            Step::Expand(expand) => {
-                self.expansion(expand.from, expand.to, expand.into, &expand.follow, String::new())
-            }
+            Step::Expand(expand) => self.expansion(expand.from, expand.to, expand.into, &expand.follow, ""),
             Step::VariableExpand(expand) => self.variable("", expand),
             Step::Shortest(shortest) => self.variable(
                 if shortest.all { "all shortest paths: " } else { "shortest path: " },
@@ -89,11 +87,11 @@ impl Plan<'_> {
     fn variable(&self, prefix: &str, expand: &VariableExpand) -> String {
         let ends = if expand.ends_only { ", each end once" } else { "" };
         let length = format!("*{}..{}", expand.minimum, expand.maximum);
-        let text = self.expansion(expand.from, expand.to, expand.into, &expand.follow, length);
+        let text = self.expansion(expand.from, expand.to, expand.into, &expand.follow, &length);
         format!("{prefix}{text}{ends}")
     }
 
-    fn expansion(&self, from: Slot, to: Slot, into: bool, follow: &Follow, length: String) -> String {
+    fn expansion(&self, from: Slot, to: Slot, into: bool, follow: &Follow, length: &str) -> String {
         let known = self.graph.relationship_types();
         let mut types = String::new();
         for number in follow.types.iter().flatten() {

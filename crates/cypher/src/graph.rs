@@ -16,7 +16,7 @@ pub struct Link {
 }
 
 /// The side of a node at which its links are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Relationships that start at the node.
     Outgoing,
@@ -46,6 +46,10 @@ pub trait Graph: Sync {
 
     /// Returns the number of relationships of a type.
     fn count_of_type(&self, relationship_type: TypeId) -> usize;
+
+    /// Returns the number of relationships of a type whose node at one end has a label: their starts for
+    /// [`Side::Outgoing`], their ends for [`Side::Incoming`].
+    fn count_at(&self, relationship_type: TypeId, side: Side, label: LabelId) -> usize;
 
     /// Returns the labels of a node, in the order of their numbers.
     fn labels_of(&self, node: NodeId) -> &[LabelId];

@@ -6,6 +6,7 @@ mod builder;
 mod column;
 mod index;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::graph::{Graph, KeyId, LabelId, Link, NodeId, RelationshipId, Side, TypeId};
@@ -27,6 +28,8 @@ pub struct MemoryGraph {
     label_set_of: Vec<u32>,
     nodes_by_label: Vec<Vec<NodeId>>,
     relationships_by_type: Vec<usize>,
+    /// The number of relationships of a type whose node on a side has a label.
+    counts: HashMap<(TypeId, Side, LabelId), usize>,
     outgoing: Adjacency,
     incoming: Adjacency,
     /// The start of each relationship. Its end is in `outgoing`, at the number of the relationship.
@@ -64,6 +67,10 @@ impl Graph for MemoryGraph {
 
     fn count_of_type(&self, relationship_type: TypeId) -> usize {
         self.relationships_by_type.get(usize::from(relationship_type.0)).copied().unwrap_or(0)
+    }
+
+    fn count_at(&self, relationship_type: TypeId, side: Side, label: LabelId) -> usize {
+        self.counts.get(&(relationship_type, side, label)).copied().unwrap_or(0)
     }
 
     fn labels_of(&self, node: NodeId) -> &[LabelId] {

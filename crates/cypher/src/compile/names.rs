@@ -20,7 +20,9 @@ impl Compiler<'_> {
             for name in alternatives {
                 match number_of(known, name) {
                     Some(number) => numbers.push(LabelId(number)),
-                    None => self.unknown(Detail::UnknownLabel, "label", name, known, at)?,
+                    None => {
+                        self.unknown(Detail::UnknownLabel, "label", name, known, at)?;
+                    }
                 }
             }
             test.push(numbers);
@@ -39,7 +41,7 @@ impl Compiler<'_> {
             match number_of(known, name) {
                 Some(number) => types.push(TypeId(number)),
                 None => {
-                    self.unknown(Detail::UnknownRelationshipType, "relationship type", name, known, at)?
+                    self.unknown(Detail::UnknownRelationshipType, "relationship type", name, known, at)?;
                 }
             }
         }

@@ -14,6 +14,9 @@ use crate::program::{Expression, Slot, Step};
 /// Maximum number of nodes in the patterns of one clause. The time to plan them grows with its cube.
 const MAXIMUM_NODES: usize = 64;
 
+/// The entries of a property map.
+type Entries = Vec<(Name, Source)>;
+
 /// The variables and property maps of the patterns of one clause.
 #[derive(Default)]
 struct Names {
@@ -21,9 +24,9 @@ struct Names {
     nodes: Vec<(Name, usize)>,
     relationships: Vec<Name>,
     /// Property maps of nodes, which have an index, and of single relationships.
-    properties: Vec<(Slot, Option<usize>, Vec<(Name, Source)>)>,
+    properties: Vec<(Slot, Option<usize>, Entries)>,
     /// Property maps of relationships of variable length, by the index of the relationship.
-    repeated: Vec<(usize, Vec<(Name, Source)>)>,
+    repeated: Vec<(usize, Entries)>,
 }
 
 impl Compiler<'_> {

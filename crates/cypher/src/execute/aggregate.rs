@@ -14,7 +14,8 @@ use crate::value::{Equivalent, Value, total_order};
 /// The state of one aggregation in one group.
 pub(super) struct Accumulator {
     /// The values so far, for `DISTINCT`.
-    seen: Option<HashSet<Equivalent>>,
+    #[expect(clippy::box_collection, reason = "it keeps the state of the frequent aggregations small")]
+    seen: Option<Box<HashSet<Equivalent>>>,
     state: State,
 }
 
@@ -37,11 +38,13 @@ enum State {
         squares: f64,
         is_sample: bool,
     },
-    Percentile {
-        values: Vec<Value>,
-        share: f64,
-        is_continuous: bool,
-    },
+    Percentile(Box<Percentile>),
+}
+
+struct Percentile {
+    values: Vec<Value>,
+    share: f64,
+    is_continuous: bool,
 }
 
 impl Accumulator {
@@ -63,10 +66,10 @@ impl Accumulator {
                     None => 0.5,
                 };
                 let is_continuous = aggregate.function == AggregateFunction::PercentileContinuous;
-                State::Percentile { values: Vec::new(), share, is_continuous }
+                State::Percentile(Box::new(Percentile { values: Vec::new(), share, is_continuous }))
             }
         };
-        Ok(Self { seen: aggregate.distinct.then(HashSet::new), state })
+        Ok(Self { seen: aggregate.distinct.then(Box::default), state })
     }
 
     /// Takes the value of a row in. Null counts for nothing.
@@ -120,10 +123,10 @@ impl Accumulator {
                 *mean += distance / float_of_count(*count);
                 *squares += distance * (value - *mean);
             }
-            State::Percentile { values, .. } => {
+            State::Percentile(percentile) => {
                 number(&value)?;
                 keep(hold)?;
-                values.push(value);
+                percentile.values.push(value);
             }
         }
         Ok(())
@@ -143,7 +146,8 @@ impl Accumulator {
                 let is_one_value = divisor == 0;
                 Value::Float(if is_one_value { 0.0 } else { (squares / float_of_count(divisor)).sqrt() })
             }
-            State::Percentile { mut values, share, is_continuous } => {
+            State::Percentile(percentile) => {
+                let Percentile { mut values, share, is_continuous } = *percentile;
                 values.sort_by(total_order);
                 if is_continuous { continuous(&values, share) } else { discrete(&values, share) }
             }

@@ -14,7 +14,7 @@ use crate::program::{Expression, Pipeline, Projected, Slot};
 use crate::row::Row;
 use crate::value::{MAXIMUM_DEPTH, Value, equal};
 
-impl<'a> Execution<'a> {
+impl Execution<'_> {
     /// Returns the value of an expression.
     // BOUNDED: by the height of an expression, which the parser limits.
     pub(super) fn evaluate(&self, expression: &Expression, row: &mut Row) -> Result<Value> {
@@ -371,27 +371,27 @@ impl<'a> Execution<'a> {
 /// A list in the making, which counts while it grows.
 pub(super) struct Items<'e> {
     execution: &'e Execution<'e>,
-    items: Vec<Value>,
+    list: Vec<Value>,
     hold: Hold<'e>,
 }
 
 impl<'e> Items<'e> {
     pub(super) fn new(execution: &'e Execution<'e>) -> Result<Self> {
-        Ok(Self { execution, items: Vec::new(), hold: execution.meter.hold(0)? })
+        Ok(Self { execution, list: Vec::new(), hold: execution.meter.hold(0)? })
     }
 
     pub(super) fn push(&mut self, value: Value) -> Result<()> {
         let weight = value.weight();
         self.execution.meter.check(weight)?;
         self.hold.grow(weight);
-        self.items.push(value);
+        self.list.push(value);
         Ok(())
     }
 
     pub(super) fn finish(self) -> Result<Value> {
-        let Self { execution, items, hold } = self;
+        let Self { execution, list, hold } = self;
         drop(hold);
-        execution.checked(Value::list(items))
+        execution.checked(Value::list(list))
     }
 }
 

@@ -26,31 +26,15 @@ impl Execution<'_> {
                 if link.neighbour != from {
                     return Ok(Flow::Continue);
                 }
-                self.pass_link(expand, link.relationship, target, row, next)
+                pass_link(expand, link.relationship, target, row, next)
             });
         }
         self.each_link(from, &expand.follow, |link| {
             if target.is_some_and(|target| target != link.neighbour) {
                 return Ok(Flow::Continue);
             }
-            self.pass_link(expand, link.relationship, link.neighbour, row, next)
+            pass_link(expand, link.relationship, link.neighbour, row, next)
         })
-    }
-
-    fn pass_link(
-        &self,
-        expand: &Expand,
-        relationship: RelationshipId,
-        to: NodeId,
-        row: &mut Row,
-        next: Sink<'_>,
-    ) -> Result<Flow> {
-        if is_used(&expand.unlike, relationship, row) {
-            return Ok(Flow::Continue);
-        }
-        row.set(expand.relationship, Value::Relationship(relationship));
-        row.set(expand.to, Value::Node(to));
-        next(row)
     }
 
     /// Follows a relationship that has its value already.
@@ -133,6 +117,22 @@ impl Follow {
         });
         Self { side, types: self.types.clone() }
     }
+}
+
+/// Passes a relationship on, unless another one of the pattern is the same.
+fn pass_link(
+    expand: &Expand,
+    relationship: RelationshipId,
+    to: NodeId,
+    row: &mut Row,
+    next: Sink<'_>,
+) -> Result<Flow> {
+    if is_used(&expand.unlike, relationship, row) {
+        return Ok(Flow::Continue);
+    }
+    row.set(expand.relationship, Value::Relationship(relationship));
+    row.set(expand.to, Value::Node(to));
+    next(row)
 }
 
 /// Returns true if one of the slots has a relationship already.

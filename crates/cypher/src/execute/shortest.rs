@@ -64,29 +64,15 @@ impl<'a> Execution<'a> {
         if from == to {
             // The shortest way from a node to itself has no relationship.
             let is_allowed = expand.minimum == 0;
-            return if is_allowed { self.pass(shortest, &[], to, row, next) } else { Ok(Flow::Continue) };
+            return if is_allowed { pass(shortest, &[], to, row, next) } else { Ok(Flow::Continue) };
         }
         let paths = self.between(shortest, from, to, &wanted)?;
         for path in paths {
-            if self.pass(shortest, &path, to, row, next)? == Flow::Stop {
+            if pass(shortest, &path, to, row, next)? == Flow::Stop {
                 return Ok(Flow::Stop);
             }
         }
         Ok(Flow::Continue)
-    }
-
-    fn pass(
-        &self,
-        shortest: &Shortest,
-        path: &[RelationshipId],
-        to: NodeId,
-        row: &mut Row,
-        next: Sink<'_>,
-    ) -> Result<Flow> {
-        let expand = &shortest.expand;
-        row.set(expand.relationships, relationship_list(path, expand.reversed));
-        row.set(expand.to, Value::Node(to));
-        next(row)
     }
 
     /// Finds shortest paths between two different nodes, from both ends at once.
@@ -159,7 +145,7 @@ impl<'a> Execution<'a> {
     ) -> Result<Flow> {
         let expand = &shortest.expand;
         let mut search = self.search(from, expand.follow.clone(), shortest.all)?;
-        if expand.minimum == 0 && self.pass(shortest, &[], from, row, next)? == Flow::Stop {
+        if expand.minimum == 0 && pass(shortest, &[], from, row, next)? == Flow::Stop {
             return Ok(Flow::Stop);
         }
         while search.distance < expand.maximum && !search.frontier.is_empty() {
@@ -168,7 +154,7 @@ impl<'a> Execution<'a> {
                 let mut hold = self.meter.hold(0)?;
                 for way in self.ways(&search, *end, &mut hold)? {
                     let path: Vec<RelationshipId> = way.iter().rev().copied().collect();
-                    if self.pass(shortest, &path, *end, row, next)? == Flow::Stop {
+                    if pass(shortest, &path, *end, row, next)? == Flow::Stop {
                         return Ok(Flow::Stop);
                     }
                 }
@@ -248,4 +234,18 @@ impl<'a> Execution<'a> {
         }
         Ok(ways)
     }
+}
+
+/// Passes a path on.
+fn pass(
+    shortest: &Shortest,
+    path: &[RelationshipId],
+    to: NodeId,
+    row: &mut Row,
+    next: Sink<'_>,
+) -> Result<Flow> {
+    let expand = &shortest.expand;
+    row.set(expand.relationships, relationship_list(path, expand.reversed));
+    row.set(expand.to, Value::Node(to));
+    next(row)
 }

@@ -150,7 +150,7 @@ impl<'a> Execution<'a> {
                 return next(row);
             }
         };
-        let weight = list.items().len() * size_of::<Value>();
+        let weight = Value::List(list.clone()).weight();
         let _hold = self.meter.hold(if weight > HEAVY { weight } else { 0 })?;
         for item in list.items() {
             self.meter.tick()?;

@@ -65,7 +65,7 @@ impl Execution<'_> {
         let mut counted = 0;
         // The links that are still to be followed, with the length of the path before each.
         let mut open: Vec<(Link, usize)> = Vec::new();
-        if expand.minimum == 0 && self.pass_path(expand, from, target, &path, row, next)? == Flow::Stop {
+        if expand.minimum == 0 && pass_path(expand, from, target, &path, row, next)? == Flow::Stop {
             return Ok(Flow::Stop);
         }
         if expand.maximum > 0 {
@@ -83,7 +83,7 @@ impl Execution<'_> {
             }
             path.push(relationship);
             if path.len() >= expand.minimum as usize
-                && self.pass_path(expand, link.neighbour, target, &path, row, next)? == Flow::Stop
+                && pass_path(expand, link.neighbour, target, &path, row, next)? == Flow::Stop
             {
                 return Ok(Flow::Stop);
             }
@@ -141,25 +141,6 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn pass_path(
-        &self,
-        expand: &VariableExpand,
-        end: NodeId,
-        target: Option<NodeId>,
-        path: &[RelationshipId],
-        row: &mut Row,
-        next: Sink<'_>,
-    ) -> Result<Flow> {
-        if target.is_some_and(|target| target != end) {
-            return Ok(Flow::Continue);
-        }
-        if expand.keep {
-            row.set(expand.relationships, relationship_list(path, expand.reversed));
-        }
-        row.set(expand.to, Value::Node(end));
-        next(row)
-    }
-
     /// Finds the nodes that any path reaches, each once, breadth first.
     fn ends(
         &self,
@@ -175,7 +156,7 @@ impl Execution<'_> {
         let mut frontier = vec![from];
         if expand.minimum == 0 {
             seen.insert(from);
-            if self.pass_path(expand, from, target, &[], row, next)? == Flow::Stop {
+            if pass_path(expand, from, target, &[], row, next)? == Flow::Stop {
                 return Ok(Flow::Stop);
             }
         }
@@ -194,7 +175,7 @@ impl Execution<'_> {
             self.meter.check(bytes)?;
             hold.grow(bytes);
             for end in &reached {
-                if self.pass_path(expand, *end, target, &[], row, next)? == Flow::Stop {
+                if pass_path(expand, *end, target, &[], row, next)? == Flow::Stop {
                     return Ok(Flow::Stop);
                 }
             }
@@ -250,6 +231,25 @@ impl Execution<'_> {
         row.set(expand.to, Value::Node(node));
         next(row)
     }
+}
+
+/// Passes a path on, if it leads to the target.
+fn pass_path(
+    expand: &VariableExpand,
+    end: NodeId,
+    target: Option<NodeId>,
+    path: &[RelationshipId],
+    row: &mut Row,
+    next: Sink<'_>,
+) -> Result<Flow> {
+    if target.is_some_and(|target| target != end) {
+        return Ok(Flow::Continue);
+    }
+    if expand.keep {
+        row.set(expand.relationships, relationship_list(path, expand.reversed));
+    }
+    row.set(expand.to, Value::Node(end));
+    next(row)
 }
 
 /// Returns the relationships of a path in the order in which the pattern is written.

@@ -10,7 +10,7 @@ use super::MemoryGraph;
 use super::adjacency::Adjacency;
 use super::column::Columns;
 use super::index::Index;
-use crate::graph::{KeyId, LabelId, Link, NodeId, RelationshipId, TypeId};
+use crate::graph::{KeyId, LabelId, Link, NodeId, RelationshipId, Side, TypeId};
 use crate::value::Value;
 
 /// The reason why something cannot be added to a graph.
@@ -173,9 +173,21 @@ impl GraphBuilder {
         }
         drop(number_of);
         let mut relationships_by_type = vec![0; self.types.names.len()];
+        let mut counts_by_set: HashMap<(TypeId, Side, u32), usize> = HashMap::new();
         for edge in &edges {
-            if let Some(count) = relationships_by_type.get_mut(usize::from(edge.relationship_type.0)) {
+            let relationship_type = edge.relationship_type;
+            if let Some(count) = relationships_by_type.get_mut(usize::from(relationship_type.0)) {
                 *count += 1;
+            }
+            for (side, node) in [(Side::Outgoing, edge.start), (Side::Incoming, edge.end)] {
+                let set = self.label_set_of.get(node.0 as usize).copied().unwrap_or(0);
+                *counts_by_set.entry((relationship_type, side, set)).or_default() += 1;
+            }
+        }
+        let mut counts = HashMap::new();
+        for ((relationship_type, side, set), count) in counts_by_set {
+            for label in self.label_sets.get(set as usize).into_iter().flatten() {
+                *counts.entry((relationship_type, side, *label)).or_default() += count;
             }
         }
         for (number, edge) in (0_u32..).zip(&mut edges) {
@@ -214,6 +226,7 @@ impl GraphBuilder {
             label_set_of: self.label_set_of,
             nodes_by_label,
             relationships_by_type,
+            counts,
             outgoing,
             incoming,
             starts,

@@ -1,7 +1,9 @@
 //! Estimates of how many rows a step makes.
 
 use super::{Known, Lookup, PatternGraph, Predicate, Relationship, Target};
-use crate::graph::Graph;
+use crate::ast::Direction;
+use crate::graph::{Graph, Side};
+use crate::identifier::{LabelId, TypeId};
 use crate::number::float_of_count;
 use crate::program::Slot;
 
@@ -39,7 +41,7 @@ pub(super) struct Estimates<'a> {
     pub(super) introduced: Vec<Slot>,
     /// The expected number of nodes of each predicate's lookup.
     lookups: Vec<Option<f64>>,
-    /// The share of all nodes that pass the labels and conditions of each node.
+    /// The share of all nodes that pass the conditions of each node, labels aside.
     shares: Vec<f64>,
 }
 
@@ -103,27 +105,58 @@ impl<'a> Estimates<'a> {
                 hops.map(|length| degree.powi(i32::try_from(length.min(12)).unwrap_or(12))).sum::<f64>()
             }
         };
-        let share = self.shares.get(to).copied().unwrap_or(1.0);
-        if is_bound || relationship.is_bound { (hops / self.nodes()).min(1.0) } else { hops * share }
+        if is_bound || relationship.is_bound {
+            return (hops / self.nodes()).min(1.0);
+        }
+        hops * self.label_share(relationship, to) * self.conditions(to)
     }
 
+    /// Returns the average number of relationships of a pattern at a node.
     fn degree(&self, relationship: &Relationship, from: usize) -> f64 {
-        let count = match &relationship.types {
-            None => self.graph.relationship_count(),
-            Some(types) => types.iter().map(|number| self.graph.count_of_type(*number)).sum(),
-        };
-        let sides = if relationship.direction == crate::ast::Direction::Both { 2.0 } else { 1.0 };
-        let labels = self.pattern.nodes.get(from).map(|node| node.labels.iter());
-        let smallest = labels.into_iter().flatten().map(|labels| self.with_labels(labels)).reduce(f64::min);
-        // Half of the relationships are taken to belong to the nodes of a label that is not all nodes.
-        let starts = smallest.unwrap_or_else(|| self.nodes()).max(1.0);
-        (float_of_count(count) * sides / starts.max(self.nodes() / 8.0)).max(0.01)
+        let node = self.pattern.nodes.get(from);
+        let labels = node.map(|node| node.labels.as_slice()).unwrap_or_default();
+        let smallest = labels.iter().map(|labels| self.with_labels(labels)).reduce(f64::min);
+        let nodes = smallest.unwrap_or_else(|| self.nodes()).max(1.0);
+        let sides = sides_at(relationship, from);
+        let links: f64 = sides.iter().map(|side| self.links(relationship, *side, labels)).sum();
+        (links / nodes).max(0.01)
     }
 
-    /// Returns the share of nodes that pass the labels and conditions of a node.
+    /// Returns the share of a pattern's relationships whose far end has the labels of a node.
+    fn label_share(&self, relationship: &Relationship, to: usize) -> f64 {
+        let labels = self.pattern.nodes.get(to).map(|node| node.labels.as_slice()).unwrap_or_default();
+        if labels.is_empty() {
+            return 1.0;
+        }
+        let sides = sides_at(relationship, to);
+        let count = |labels| sides.iter().map(|side| self.links(relationship, *side, labels)).sum::<f64>();
+        (count(labels) / count(&[]).max(1.0)).clamp(0.0001, 1.0)
+    }
+
+    /// Returns the number of relationships of a pattern whose node on a side has labels.
+    fn links(&self, relationship: &Relationship, side: Side, labels: &[Vec<LabelId>]) -> f64 {
+        let all_types = || (0..self.graph.relationship_types().len()).filter_map(|at| u16::try_from(at).ok());
+        let of_type = |number: TypeId| {
+            let test = |labels: &Vec<LabelId>| {
+                labels.iter().map(|label| self.graph.count_at(number, side, *label)).sum::<usize>()
+            };
+            let smallest = labels.iter().map(test).min();
+            float_of_count(smallest.unwrap_or_else(|| self.graph.count_of_type(number)))
+        };
+        match &relationship.types {
+            Some(types) => types.iter().map(|number| of_type(*number)).sum(),
+            None if labels.is_empty() => float_of_count(self.graph.relationship_count()),
+            None => all_types().map(TypeId).map(of_type).sum(),
+        }
+    }
+
+    /// Returns the share of nodes that pass the conditions of a node, labels aside.
+    pub(super) fn conditions(&self, node: usize) -> f64 {
+        self.shares.get(node).copied().unwrap_or(1.0)
+    }
+
     fn share(&self, index: usize) -> f64 {
         let Some(node) = self.pattern.nodes.get(index) else { return 1.0 };
-        let labels = node.labels.iter().map(|labels| self.with_labels(labels) / self.nodes());
         let predicates = self.pattern.predicates.iter().zip(&self.lookups);
         let conditions = predicates.filter_map(|(predicate, rows)| {
             if predicate.lookup.as_ref().is_some_and(|lookup| lookup.node == index) {
@@ -131,14 +164,23 @@ impl<'a> Estimates<'a> {
             }
             (predicate.needs == [node.slot]).then_some(UNKNOWN_SHARE)
         });
-        labels.chain(conditions).fold(1.0, |product, share| product * share.min(1.0))
+        conditions.fold(1.0, |product, share| product * share.min(1.0))
     }
 
-    fn with_labels(&self, labels: &[crate::identifier::LabelId]) -> f64 {
+    fn with_labels(&self, labels: &[LabelId]) -> f64 {
         labels.iter().map(|label| float_of_count(self.graph.nodes_with_label(*label).len())).sum()
     }
 
     fn nodes(&self) -> f64 {
         float_of_count(self.graph.node_count()).max(1.0)
+    }
+}
+
+/// Returns the sides of a node on which the relationships of a pattern are.
+fn sides_at(relationship: &Relationship, node: usize) -> &'static [Side] {
+    match (relationship.direction, relationship.left == node) {
+        (Direction::Both, _) => &[Side::Outgoing, Side::Incoming],
+        (Direction::Right, true) | (Direction::Left, false) => &[Side::Outgoing],
+        _ => &[Side::Incoming],
     }
 }

@@ -107,6 +107,9 @@ impl Walk<'_> {
         let entry = self.entry(node);
         self.rows *= entry.rows;
         self.cost += self.rows;
+        if !matches!(entry.access, Access::Lookup(_) | Access::Bound) {
+            self.rows *= self.estimates.conditions(node);
+        }
         self.moves.push(Move::Enter { node, access: entry.access });
         self.mark(node);
     }
