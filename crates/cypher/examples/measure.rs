@@ -34,7 +34,7 @@ fn main() {
     let graph = build();
     let built = begin.elapsed();
     println!("built in {built:?}, resident {} MiB, peak {} MiB", memory("VmRSS"), memory("VmHWM"));
-    let cases: [(&str, &[&str]); 9] = [
+    let cases: [(&str, &[&str]); 10] = [
         ("lookup by id", &["MATCH (f:Function {id: $id}) RETURN f.name"]),
         (
             "lookup by name",
@@ -87,6 +87,13 @@ fn main() {
             &[
                 "MATCH (f:Function)<-[:CALLS]-(g) RETURN f.name, count(*) AS callers ORDER BY callers DESC LIMIT 10",
                 "MATCH (g)-[:CALLS]->(f:Function) RETURN f.name, count(*) AS callers ORDER BY callers DESC LIMIT 10",
+            ],
+        ),
+        (
+            "10 files with most callees",
+            &[
+                "MATCH (f:Function)-[:CALLS]->(g:Function) RETURN g.file, count(*) AS calls ORDER BY calls DESC LIMIT 10",
+                "MATCH (g:Function)<-[:CALLS]-(f:Function) RETURN g.file, count(*) AS calls ORDER BY calls DESC LIMIT 10",
             ],
         ),
     ];

@@ -22,7 +22,7 @@ impl PartialEq for At {
 /// A whole query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Query {
-    /// Whether only the plan is asked for.
+    /// True if only the plan is asked for.
     pub(crate) explain: bool,
     pub(crate) union: Union,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Query {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Union {
     pub(crate) parts: Vec<Vec<Clause>>,
-    /// Whether equal rows stay.
+    /// True if equal rows stay.
     pub(crate) all: bool,
     pub(crate) at: At,
 }
@@ -56,7 +56,7 @@ pub(crate) enum ClauseKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Projection {
     pub(crate) distinct: bool,
-    /// Whether all variables in scope are projected.
+    /// True if all variables in scope are projected.
     pub(crate) all: bool,
     pub(crate) items: Vec<Item>,
     pub(crate) order: Vec<Order>,

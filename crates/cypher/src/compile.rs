@@ -30,7 +30,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) graph: &'a dyn Graph,
     pub(crate) procedures: &'a dyn Procedures,
     pub(crate) meter: &'a Meter<'a>,
-    /// Whether an unknown label, type or key is an error.
+    /// True if an unknown label, type or key is an error.
     pub(crate) strict_names: bool,
     /// Maximum length of a path whose pattern has no maximum.
     pub(crate) maximum_hops: u32,
@@ -43,9 +43,9 @@ pub(crate) struct Settings<'a> {
 enum Purpose {
     /// The rows are the answer, so the query ends with `RETURN`.
     Rows,
-    /// Only whether there is a row.
+    /// The existence of a row is asked for.
     Exists,
-    /// Only how many rows there are.
+    /// The number of rows is asked for.
     Count,
 }
 

@@ -27,9 +27,9 @@ pub enum ErrorClass {
 /// The point at which an error was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the first row.
+    /// The time before the first row.
     CompileTime,
-    /// While rows were made.
+    /// The time in which rows are made.
     Runtime,
 }
 

@@ -80,7 +80,7 @@ impl Plan<'_> {
             Step::Distinct { .. } => "distinct".to_owned(),
             Step::Skip { .. } => "skip".to_owned(),
             Step::Limit { .. } => "limit".to_owned(),
-            Step::Call { procedure, .. } => format!("call {procedure}"),
+            Step::Call(call) => format!("call {}", call.procedure),
         }
     }
 

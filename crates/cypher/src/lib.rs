@@ -19,6 +19,7 @@ mod lexer;
 mod memory;
 mod meter;
 mod number;
+mod number_hash;
 mod parse;
 mod pattern_text;
 mod plan;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{Detail, Error, Result};
+use crate::value::Value;
 
 /// Number of steps between two looks at the clock.
 const STEPS_PER_LOOK: u32 = 256;
@@ -93,8 +94,14 @@ impl<'a> Meter<'a> {
         self.look()
     }
 
+    /// Looks at the clock and at the flag of the caller, for work on a value that may be large.
+    pub(crate) fn look_for(&self, value: &Value) -> Result<()> {
+        if value.weight() > HEAVY { self.look() } else { Ok(()) }
+    }
+
+    /// Looks at the clock and at the flag of the caller.
     #[cold]
-    fn look(&self) -> Result<()> {
+    pub(crate) fn look(&self) -> Result<()> {
         if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(Error::limit(Detail::Cancelled, "The caller cancelled the query."));
         }

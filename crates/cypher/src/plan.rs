@@ -20,7 +20,7 @@ pub(crate) struct PatternGraph {
     pub(crate) relationships: Vec<Relationship>,
     pub(crate) paths: Vec<PatternPath>,
     pub(crate) predicates: Vec<Predicate>,
-    /// Whether repeated rows do not matter.
+    /// True if repeated rows do not matter.
     pub(crate) ends_only: bool,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct PatternGraph {
 pub(crate) struct Node {
     pub(crate) slot: Slot,
     pub(crate) name: Name,
-    /// Whether the query gives the name.
+    /// True if the query gives the name.
     pub(crate) is_named: bool,
-    /// Whether the slot has its value before the clause.
+    /// True if the slot has its value before the clause.
     pub(crate) is_bound: bool,
     pub(crate) labels: LabelTest,
 }
@@ -46,11 +46,11 @@ pub(crate) struct Relationship {
     pub(crate) types: Option<Vec<TypeId>>,
     /// The bounds of a variable length.
     pub(crate) range: Option<Range>,
-    /// Whether all shortest paths are wanted, for a shortest path.
+    /// True if all shortest paths are wanted, for a shortest path.
     pub(crate) shortest: Option<bool>,
     /// Properties of each relationship of a variable length.
     pub(crate) properties: Vec<(Option<KeyId>, Expression)>,
-    /// Whether a name refers to the relationships.
+    /// True if a name refers to the relationships.
     pub(crate) keep: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Relationship {
 pub(crate) struct Range {
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// Whether the maximum is that of the limits.
+    /// True if the maximum is that of the limits.
     pub(crate) is_capped: bool,
 }
 
@@ -95,10 +95,10 @@ pub(crate) enum Target {
 }
 
 /// A function that returns the value of an expression which is known before the first row.
-pub(crate) type Known<'a> = &'a dyn Fn(&Expression) -> Option<Value>;
+pub(crate) type KnownValue<'a> = &'a dyn Fn(&Expression) -> Option<Value>;
 
 /// Returns the steps that find the patterns.
-pub(crate) fn plan(pattern: PatternGraph, graph: &dyn Graph, known: Known<'_>) -> Vec<Step> {
+pub(crate) fn plan(pattern: PatternGraph, graph: &dyn Graph, known: KnownValue<'_>) -> Vec<Step> {
     if pattern.is_impossible() {
         return vec![Step::Nothing];
     }

@@ -16,7 +16,7 @@ pub(crate) type Slot = usize;
 pub(crate) struct Program {
     pub(crate) parts: Vec<Part>,
     pub(crate) columns: Vec<Name>,
-    /// Whether equal rows of a union stay.
+    /// True if equal rows of a union stay.
     pub(crate) all: bool,
     /// The name of each slot; its length is the width of a row.
     pub(crate) names: Vec<Name>,
@@ -130,11 +130,18 @@ pub(crate) enum Step {
         count: Expression,
         state: usize,
     },
-    Call {
-        procedure: Name,
-        arguments: Vec<Expression>,
-        outputs: Vec<(usize, Slot)>,
-    },
+    Call(Box<Call>),
+}
+
+/// A call of a procedure.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) procedure: Name,
+    pub(crate) arguments: Vec<Expression>,
+    /// The outputs that are read, by their index, with their slots.
+    pub(crate) outputs: Vec<(usize, Slot)>,
+    /// True if the procedure has no outputs, so that the row passes unchanged.
+    pub(crate) passes_row: bool,
 }
 
 /// A conjunction of alternatives.
@@ -154,10 +161,10 @@ pub(crate) struct Follow {
 pub(crate) struct Expand {
     pub(crate) from: Slot,
     pub(crate) to: Slot,
-    /// Whether the slot `to` has its node already.
+    /// True if the slot `to` has its node already.
     pub(crate) into: bool,
     pub(crate) relationship: Slot,
-    /// Whether the slot of the relationship has its value already.
+    /// True if the slot of the relationship has its value already.
     pub(crate) is_bound: bool,
     pub(crate) follow: Follow,
     /// Slots of relationships that this one must differ from.
@@ -176,15 +183,15 @@ pub(crate) struct VariableExpand {
     pub(crate) unlike: Vec<Slot>,
     pub(crate) minimum: u32,
     pub(crate) maximum: u32,
-    /// Whether the maximum is that of the limits, and not of the query.
+    /// True if the maximum is that of the limits, and not of the query.
     pub(crate) is_capped: bool,
     /// Properties that each relationship has.
     pub(crate) properties: Vec<(Option<KeyId>, Expression)>,
-    /// Whether the pattern was written from the other end.
+    /// True if the pattern was written from the other end.
     pub(crate) reversed: bool,
-    /// Whether anything reads the list of relationships.
+    /// True if anything reads the list of relationships.
     pub(crate) keep: bool,
-    /// Whether only the set of ends matters, so that each end is passed on once.
+    /// True if only the set of ends matters, so that each end is passed on once.
     pub(crate) ends_only: bool,
 }
 
@@ -192,7 +199,7 @@ pub(crate) struct VariableExpand {
 #[derive(Debug)]
 pub(crate) struct Shortest {
     pub(crate) expand: VariableExpand,
-    /// Whether all ways of the shortest length are wanted.
+    /// True if all ways of the shortest length are wanted.
     pub(crate) all: bool,
 }
 

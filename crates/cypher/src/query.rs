@@ -41,7 +41,7 @@ impl Default for Limits {
 pub struct Options<'a> {
     /// Limits.
     pub limits: Limits,
-    /// Whether an unknown label, relationship type or property key is an error that names the nearest ones.
+    /// True if an unknown label, relationship type or property key is an error that names the nearest ones.
     /// Otherwise it only matches nothing, as in openCypher.
     pub strict_names: bool,
     /// Procedures that `CALL` can call.
@@ -66,9 +66,9 @@ pub struct Answer {
     pub columns: Vec<String>,
     /// Rows with one value for each column.
     pub rows: Vec<Vec<Value>>,
-    /// Whether rows were left out because of the limit.
+    /// True if rows were left out because of the limit.
     pub is_truncated: bool,
-    /// Whether longer paths were left out because of [`Limits::hops`].
+    /// True if longer paths were left out because of [`Limits::hops`].
     pub is_capped: bool,
 }
 
@@ -114,7 +114,7 @@ fn values(program: &Program, parameters: &Parameters) -> Result<Vec<Value>> {
         let value = parameters.get(&**name).ok_or_else(|| Error {
             class: ErrorClass::ParameterMissing,
             detail: Detail::MissingParameter,
-            phase: Phase::Runtime,
+            phase: Phase::CompileTime,
             message: format!("The parameter `{name}` was not given."),
             position: None,
         })?;

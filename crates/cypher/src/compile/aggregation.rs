@@ -13,11 +13,11 @@ use crate::program::{Aggregate, Expression, Slot};
 pub(super) enum Mode {
     /// No aggregation may stand here.
     Forbidden,
-    /// Within the argument of an aggregation.
+    /// The argument of an aggregation.
     Inside,
     /// Aggregations become slots. Variables below the watermark must be grouping keys.
     Collecting { aggregates: Vec<(Aggregate, Slot)>, watermark: Slot },
-    /// After a grouping: aggregations must have been collected before. The names are those of the keys.
+    /// The place behind a grouping, where aggregations must have been collected before. The names are those of the keys.
     Grouped { key_names: Vec<Name> },
 }
 

@@ -5,7 +5,7 @@ use super::{Compiler, Typed, wrong_type};
 use crate::ast::{At, Call, Expression as Source, Kind, Name, Yields};
 use crate::error::{Detail, Error, ErrorClass, Result};
 use crate::procedures::{Field, FieldType, Signature};
-use crate::program::{Expression, Slot, Step};
+use crate::program::{self, Expression, Slot, Step};
 
 impl Compiler<'_> {
     /// Compiles a call, and returns its outputs. A call that is a whole query may leave its arguments to the
@@ -46,7 +46,9 @@ impl Compiler<'_> {
             outputs.push((index, slot));
             columns.push((slot, name));
         }
-        self.step(Step::Call { procedure: call.name.clone(), arguments, outputs });
+        let passes_row = signature.outputs.is_empty() && !is_alone;
+        let procedure = call.name.clone();
+        self.step(Step::Call(Box::new(program::Call { procedure, arguments, outputs, passes_row })));
         if let Some(filter) = &call.filter {
             let condition = self.predicate(filter)?;
             self.step(Step::Filter(condition.expression));

@@ -1,4 +1,4 @@
-//! `WITH` and `RETURN`: columns, groups, order and limits.
+//! Projections by `WITH` and `RETURN`: columns, groups, order and limits.
 
 use super::aggregation::{Mode, Replacement, has_aggregation, is_aggregation, is_simple};
 use super::scope::{Scope, Variable};
@@ -19,7 +19,7 @@ pub(super) struct Column {
     pub(super) slot: Slot,
     kind: Type,
     source: Source,
-    /// Whether an aggregation is part of it.
+    /// True if an aggregation is part of it.
     aggregates: bool,
 }
 

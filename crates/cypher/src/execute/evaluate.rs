@@ -351,6 +351,7 @@ impl Execution<'_> {
     pub(super) fn hold_heavy(&self, value: &Value, hold: &mut Hold<'_>) -> Result<()> {
         let weight = value.weight();
         if weight > HEAVY {
+            self.meter.look()?;
             self.meter.check(weight)?;
             hold.grow(weight);
         }

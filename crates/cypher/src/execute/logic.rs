@@ -57,6 +57,7 @@ impl Execution<'_> {
         let mut is_open = false;
         for (sign, right) in rest {
             let right = self.evaluate(right, row)?;
+            self.meter.look_for(&left)?;
             match compared(*sign, &left, &right) {
                 Some(true) => {}
                 Some(false) => return Ok(Value::Boolean(false)),
@@ -73,6 +74,7 @@ impl Execution<'_> {
         let mut is_open = false;
         for other in list.items() {
             self.meter.tick()?;
+            self.meter.look_for(&item)?;
             match equal(&item, other) {
                 Some(true) => return Ok(Value::Boolean(true)),
                 Some(false) => {}
@@ -91,6 +93,7 @@ impl Execution<'_> {
     ) -> Result<Value> {
         let subject = self.evaluate(subject, row)?;
         let other = self.evaluate(other, row)?;
+        self.meter.look_for(&subject)?;
         let (Value::String(subject), Value::String(other)) = (&subject, &other) else {
             return Ok(Value::Null);
         };
@@ -99,6 +102,8 @@ impl Execution<'_> {
             Text::EndsWith => subject.ends_with(&**other),
             Text::Contains => subject.contains(&**other),
             Text::Matches => {
+                // A pattern that is no constant is compiled for each row.
+                self.meter.look()?;
                 let pattern = crate::pattern_text::whole_match(other).map_err(|message| {
                     Error::runtime(ErrorClass::ArgumentError, Detail::InvalidRegularExpression, message)
                 })?;

@@ -49,7 +49,7 @@ impl Execution<'_> {
     ) -> Result<Flow> {
         let value = self.evaluate(value, row)?;
         if equal(&value, &value) != Some(true) {
-            // Nothing is equal to null or to NaN.
+            // Null and NaN are equal to nothing.
             return Ok(Flow::Continue);
         }
         let nodes = self.graph.find(label, key, &value).unwrap_or_default();

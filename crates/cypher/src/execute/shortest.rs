@@ -1,38 +1,16 @@
 //! Shortest paths, breadth first: from both ends between two known nodes, from one end to all nodes otherwise.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
-use super::variable::{Wanted, relationship_list};
+use super::variable::{WantedProperties, relationship_list};
 use super::{Execution, Flow, Sink};
 use crate::error::Result;
 use crate::graph::{NodeId, RelationshipId};
 use crate::meter::Hold;
+use crate::number_hash::ByNumber;
 use crate::program::{Follow, Shortest};
 use crate::row::Row;
 use crate::value::Value;
-
-/// A hash of the numbers of nodes. They are given out by the graph, so nobody can choose them to collide.
-#[derive(Debug, Default)]
-pub(super) struct NumberHasher(u64);
-
-pub(super) type ByNumber = BuildHasherDefault<NumberHasher>;
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u32(u32::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-}
 
 /// A node that a search has reached: at which distance, and over which links.
 #[derive(Debug)]
@@ -47,7 +25,7 @@ struct Search<'a> {
     reached: HashMap<NodeId, Reached, ByNumber>,
     frontier: Vec<NodeId>,
     distance: u32,
-    /// Whether all links of the shortest length are kept, or only the first one.
+    /// True if all links of the shortest length are kept, or only the first one.
     all: bool,
     hold: Hold<'a>,
 }
@@ -81,7 +59,7 @@ impl<'a> Execution<'a> {
         shortest: &Shortest,
         from: NodeId,
         to: NodeId,
-        wanted: &Wanted,
+        wanted: &WantedProperties,
     ) -> Result<Vec<Vec<RelationshipId>>> {
         let expand = &shortest.expand;
         let mut forward = self.search(from, expand.follow.clone(), shortest.all)?;
@@ -139,7 +117,7 @@ impl<'a> Execution<'a> {
         &self,
         shortest: &Shortest,
         from: NodeId,
-        wanted: &Wanted,
+        wanted: &WantedProperties,
         row: &mut Row,
         next: Sink<'_>,
     ) -> Result<Flow> {
@@ -173,7 +151,7 @@ impl<'a> Execution<'a> {
     }
 
     /// Takes a search one level further.
-    fn advance(&self, search: &mut Search<'_>, wanted: &Wanted) -> Result<()> {
+    fn advance(&self, search: &mut Search<'_>, wanted: &WantedProperties) -> Result<()> {
         search.distance += 1;
         let mut frontier = Vec::new();
         let mut count = 0;

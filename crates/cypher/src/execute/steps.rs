@@ -5,19 +5,19 @@ use std::collections::HashSet;
 use super::{Execution, Flow, Sink};
 use crate::error::{Detail, Error, ErrorClass, Phase, Result};
 use crate::meter::{HEAVY, Hold};
-use crate::program::{Expression, Slot, Step};
+use crate::program::{Call, Expression, Slot, Step};
 use crate::row::Row;
 use crate::value::{Equivalent, Path, Value};
 
 /// The state of a step during one run.
 pub(super) enum State<'a> {
-    Distinct(Seen<'a>),
+    Distinct(SeenRows<'a>),
     /// The rows that are still to be skipped or passed on.
     Count(u64),
 }
 
 /// The rows that a `DISTINCT` has seen.
-pub(super) struct Seen<'a> {
+pub(super) struct SeenRows<'a> {
     rows: HashSet<Box<[Equivalent]>>,
     hold: Hold<'a>,
 }
@@ -97,9 +97,7 @@ impl<'a> Execution<'a> {
             Step::Optional { steps, slots } => self.optional(steps, slots, row, next),
             Step::Unwind { list, slot } => self.unwind(list, *slot, row, next),
             Step::Project(items) => self.project(items, row, next),
-            Step::Call { procedure, arguments, outputs } => {
-                self.call(procedure, arguments, outputs, row, next)
-            }
+            Step::Call(call) => self.call(call, row, next),
             _ => next(row),
         }
     }
@@ -179,19 +177,16 @@ impl<'a> Execution<'a> {
         next(row)
     }
 
-    fn call(
-        &self,
-        procedure: &str,
-        arguments: &[Expression],
-        outputs: &[(usize, Slot)],
-        row: &mut Row,
-        next: Sink<'_>,
-    ) -> Result<Flow> {
-        let arguments = arguments.iter().map(|argument| self.evaluate(argument, row));
+    fn call(&self, call: &Call, row: &mut Row, next: Sink<'_>) -> Result<Flow> {
+        let arguments = call.arguments.iter().map(|argument| self.evaluate(argument, row));
         let arguments = arguments.collect::<Result<Vec<Value>>>()?;
-        for values in self.procedures.call(procedure, &arguments, self.graph)? {
+        let rows = self.procedures.call(&call.procedure, &arguments, self.graph)?;
+        if call.passes_row {
+            return next(row);
+        }
+        for values in rows {
             self.meter.tick()?;
-            for (index, slot) in outputs {
+            for (index, slot) in &call.outputs {
                 row.set(*slot, values.get(*index).cloned().unwrap_or_default());
             }
             if next(row)? == Flow::Stop {
@@ -232,11 +227,11 @@ impl<'a> Execution<'a> {
         Value::Path(std::sync::Arc::new(path))
     }
 
-    pub(super) fn seen(&self) -> Result<Seen<'a>> {
-        Ok(Seen { rows: HashSet::new(), hold: self.meter.hold(0)? })
+    pub(super) fn seen(&self) -> Result<SeenRows<'a>> {
+        Ok(SeenRows { rows: HashSet::new(), hold: self.meter.hold(0)? })
     }
 
-    fn is_new(&self, seen: &mut Seen<'a>, slots: &[Slot], row: &Row) -> Result<bool> {
+    fn is_new(&self, seen: &mut SeenRows<'a>, slots: &[Slot], row: &Row) -> Result<bool> {
         let values: Box<[Equivalent]> = slots.iter().map(|slot| Equivalent(row.get(*slot).clone())).collect();
         if seen.rows.contains(&values) {
             return Ok(false);

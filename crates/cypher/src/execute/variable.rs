@@ -6,12 +6,13 @@ use super::expand::is_used;
 use super::{Execution, Flow, Sink};
 use crate::error::Result;
 use crate::graph::{KeyId, Link, NodeId, RelationshipId};
+use crate::number_hash::ByNumber;
 use crate::program::VariableExpand;
 use crate::row::Row;
 use crate::value::{Value, equal};
 
 /// The properties that each relationship of a path has.
-pub(super) type Wanted = Vec<(Option<KeyId>, Value)>;
+pub(super) type WantedProperties = Vec<(Option<KeyId>, Value)>;
 
 impl Execution<'_> {
     pub(super) fn variable_expand(
@@ -37,13 +38,13 @@ impl Execution<'_> {
     }
 
     /// Returns the values that properties of relationships must have.
-    pub(super) fn wanted(&self, expand: &VariableExpand, row: &mut Row) -> Result<Wanted> {
+    pub(super) fn wanted(&self, expand: &VariableExpand, row: &mut Row) -> Result<WantedProperties> {
         let evaluate = |(key, value): &(Option<KeyId>, _)| Ok((*key, self.evaluate(value, row)?));
         expand.properties.iter().map(evaluate).collect()
     }
 
     /// Returns true if a relationship has all properties.
-    pub(super) fn has_all(&self, relationship: RelationshipId, wanted: &Wanted) -> bool {
+    pub(super) fn has_all(&self, relationship: RelationshipId, wanted: &WantedProperties) -> bool {
         wanted.iter().all(|(key, value)| {
             let found = key.map_or(Value::Null, |key| self.graph.relationship_property(relationship, key));
             equal(&found, value) == Some(true)
@@ -56,7 +57,7 @@ impl Execution<'_> {
         expand: &VariableExpand,
         from: NodeId,
         target: Option<NodeId>,
-        wanted: &Wanted,
+        wanted: &WantedProperties,
         row: &mut Row,
         next: Sink<'_>,
     ) -> Result<Flow> {
@@ -147,12 +148,12 @@ impl Execution<'_> {
         expand: &VariableExpand,
         from: NodeId,
         target: Option<NodeId>,
-        wanted: &Wanted,
+        wanted: &WantedProperties,
         row: &mut Row,
         next: Sink<'_>,
     ) -> Result<Flow> {
         let mut hold = self.meter.hold(0)?;
-        let mut seen: HashSet<NodeId, super::shortest::ByNumber> = HashSet::default();
+        let mut seen: HashSet<NodeId, ByNumber> = HashSet::default();
         let mut frontier = vec![from];
         if expand.minimum == 0 {
             seen.insert(from);
@@ -198,7 +199,7 @@ impl Execution<'_> {
         expand: &VariableExpand,
         from: NodeId,
         target: Option<NodeId>,
-        wanted: &Wanted,
+        wanted: &WantedProperties,
         row: &mut Row,
         next: Sink<'_>,
     ) -> Result<Flow> {

@@ -1,6 +1,6 @@
 //! Estimates of how many rows a step makes.
 
-use super::{Known, Lookup, PatternGraph, Predicate, Relationship, Target};
+use super::{KnownValue, Lookup, PatternGraph, Predicate, Relationship, Target};
 use crate::ast::Direction;
 use crate::graph::{Graph, Side};
 use crate::identifier::{LabelId, TypeId};
@@ -27,9 +27,9 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Access {
     Bound,
-    /// By the lookup of the predicate with this index.
+    /// The lookup of the predicate with this index.
     Lookup(usize),
-    /// By the label with this index among the node's tests.
+    /// The label with this index among the node's tests.
     Label(usize),
     All,
 }
@@ -46,7 +46,7 @@ pub(super) struct Estimates<'a> {
 }
 
 impl<'a> Estimates<'a> {
-    pub(super) fn new(pattern: &'a PatternGraph, graph: &'a dyn Graph, known: Known<'_>) -> Self {
+    pub(super) fn new(pattern: &'a PatternGraph, graph: &'a dyn Graph, known: KnownValue<'_>) -> Self {
         let introduced = pattern.introduced();
         let rows = |lookup: &Lookup| match lookup.target {
             Target::Id => Some(1),
@@ -71,7 +71,7 @@ impl<'a> Estimates<'a> {
         let mut best = all;
         for (test, labels) in node.labels.iter().enumerate() {
             let rows = self.with_labels(labels);
-            // Only one label can be scanned; alternatives need a scan of all nodes.
+            // One label can be scanned; alternatives need a scan of all nodes.
             if labels.len() == 1 && rows < best.rows {
                 best = Entry { rows, access: Access::Label(test) };
             }

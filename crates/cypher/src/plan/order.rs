@@ -1,7 +1,7 @@
 //! The order of a pattern: where to start, and which relationship to follow next.
 
 use super::cost::{Access, Entry, Estimates};
-use super::{Known, PatternGraph};
+use super::{KnownValue, PatternGraph};
 use crate::ast::Direction;
 use crate::graph::Graph;
 use crate::program::Slot;
@@ -19,7 +19,7 @@ pub(super) enum Move {
 }
 
 /// Returns the cheapest order that was found.
-pub(super) fn best(pattern: &PatternGraph, graph: &dyn Graph, known: Known<'_>) -> Vec<Move> {
+pub(super) fn best(pattern: &PatternGraph, graph: &dyn Graph, known: KnownValue<'_>) -> Vec<Move> {
     let estimates = Estimates::new(pattern, graph, known);
     let is_bound = |slot: Slot| !estimates.introduced.contains(&slot);
     let mut starts: Vec<(usize, Entry)> =

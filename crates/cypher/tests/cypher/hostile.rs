@@ -72,6 +72,30 @@ fn nesting_of_ten_thousand_is_refused_in_every_construct() {
 }
 
 #[test]
+fn nesting_within_the_limit_runs_on_a_small_stack() {
+    let graph = graph();
+    let deep = 75;
+    let nested = move |open: &str, inner: &str, close: &str| {
+        format!("{}{inner}{}", open.repeat(deep), close.repeat(deep))
+    };
+    let run_all = move || {
+        // A subquery and its condition are two levels.
+        let deep = 38;
+        let exists = format!("{}true{}", "EXISTS { MATCH (n:File) WHERE ".repeat(deep), " }".repeat(deep));
+        assert_eq!(rows(&graph, &format!("RETURN {exists}")), ["true"]);
+        assert_eq!(rows(&graph, &format!("RETURN {}", nested("abs(", "-1", ")"))), ["1"]);
+        assert_eq!(rows(&graph, &format!("RETURN {}", nested("CASE WHEN true THEN ", "1", " END"))), ["1"]);
+        assert_eq!(rows(&graph, &format!("RETURN size({})", nested("[x IN [1] | ", "1", "]"))), ["1"]);
+        assert_eq!(rows(&graph, &format!("RETURN {} = 1", nested("(1 + ", "1", ")"))), ["false"]);
+        assert_eq!(rows(&graph, &format!("RETURN {}", nested("(true AND NOT ", "false", ")"))).len(), 1);
+        let patterns = nested("[(n)-->() WHERE true | ", "1", "]");
+        assert_eq!(rows(&graph, &format!("MATCH (n:Class {{name: 'C1'}}) RETURN size({patterns})")), ["1"]);
+    };
+    // Threads of Rust have 2 MiB by default.
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run_all).unwrap().join().unwrap();
+}
+
+#[test]
 fn long_rows_of_operators_need_no_deep_stack() {
     let count = 50_000;
     let graph = graph();

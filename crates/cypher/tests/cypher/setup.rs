@@ -40,7 +40,7 @@ impl Store {
         let mut rows = vec![Bindings::new()];
         for clause in clauses(statement) {
             match clause.strip_prefix("CREATE") {
-                None => rows = self.read(&clause, rows, parameters),
+                None => rows = self.ask(&rows, &clause, "RETURN *", parameters),
                 Some(patterns) => {
                     for row in &mut rows {
                         self.create(patterns, row, parameters);
@@ -48,10 +48,6 @@ impl Store {
                 }
             }
         }
-    }
-
-    fn read(&self, clause: &str, rows: Vec<Bindings>, parameters: &Parameters) -> Vec<Bindings> {
-        self.ask(&rows, clause, "RETURN *", parameters)
     }
 
     /// Runs clauses on the variables of rows.
@@ -163,7 +159,6 @@ fn matching(text: &str, open: char, close: char) -> usize {
     for (at, character) in text.char_indices() {
         match (quote, character) {
             (Some(inner), _) if inner == character => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, _) if character == open => depth += 1,
             (None, _) if character == close => {
@@ -193,7 +188,6 @@ fn clauses(statement: &str) -> Vec<String> {
         }
         match (quote, character) {
             (Some(inner), _) if inner == character => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '(' | '[' | '{') => depth += 1,
             (None, ')' | ']' | '}') => depth -= 1,

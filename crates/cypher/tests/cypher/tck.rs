@@ -1,4 +1,4 @@
-//! The scenarios of the openCypher test suite.
+//! The scenarios of the openCypher test suite, from commit 677cbafabb8c of `opencypher/openCypher`.
 //!
 //! A scenario is skipped by one of two rules. Its query uses temporal functions, which the engine does not
 //! have. Or its query writes, which the parser refuses, and the scenario expects something else.
@@ -56,7 +56,7 @@ fn the_test_suite_of_opencypher_passes() {
                     failed.push(name);
                 }
                 _ if known.contains_key(&name) => {
-                    wrong.push(format!("{name}\n    is listed, and does not fail"))
+                    wrong.push(format!("{name}\n    is listed, and does not fail"));
                 }
                 _ => {}
             }

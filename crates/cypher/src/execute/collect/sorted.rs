@@ -20,7 +20,7 @@ pub(super) struct Sorted<'r> {
     most: usize,
     /// The keys and the values of each row.
     rows: Vec<(Vec<Value>, Vec<Value>)>,
-    /// Whether the last of `most` rows is at its place, so that a row behind it can be dropped.
+    /// True if the last of `most` rows is at its place, so that a row behind it can be dropped.
     is_cut: bool,
     /// The keys of the current row.
     scratch: Vec<Value>,
