@@ -111,7 +111,8 @@ impl Lexer<'_> {
 
 fn integer(digits: &str, radix: u32, start: usize) -> Result<TokenKind> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        return Ok(TokenKind::Malformed(digits.into()));
+        let prefix = ["", "0x", "0o"][usize::from(radix == 16) + 2 * usize::from(radix == 8)];
+        return Ok(TokenKind::Malformed(format!("{prefix}{digits}").into()));
     }
     let largest = 1_u64 << 63;
     match u64::from_str_radix(digits, radix) {

@@ -1,7 +1,7 @@
 //! Parts of the language that the test suite of openCypher leaves out: shortest paths, subqueries that count,
 //! map projections, regular expressions, procedures of the schema, and arithmetic at its limits.
 
-use cypher::Detail;
+use cypher::{Detail, Field, FieldType, Graph, Options, Parameters, Procedures, Signature, Value, query};
 
 use crate::small::{graph, rows, run};
 
@@ -129,6 +129,41 @@ fn the_procedures_of_the_schema_answer() {
     );
     assert_eq!(rows(&graph, "CALL db.propertyKeys() YIELD propertyKey RETURN count(*)"), ["4"]);
     assert_eq!(run(&graph, "CALL dbms.shutdown()").unwrap_err().detail, Detail::ProcedureNotFound);
+}
+
+/// A procedure without outputs, and one that repeats its argument.
+struct OwnProcedures;
+
+impl Procedures for OwnProcedures {
+    fn signature(&self, name: &str) -> Option<Signature> {
+        let field = |name: &str| Field { name: name.into(), field_type: FieldType::Integer };
+        match name {
+            "own.nothing" => Some(Signature::default()),
+            "own.twice" => Some(Signature { arguments: vec![field("of")], outputs: vec![field("twice")] }),
+            _ => None,
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["own.nothing".to_owned(), "own.twice".to_owned()]
+    }
+
+    fn call(&self, _: &str, arguments: &[Value], _: &dyn Graph) -> cypher::Result<Vec<Vec<Value>>> {
+        Ok(arguments.iter().flat_map(|value| [vec![value.clone()], vec![value.clone()]]).collect())
+    }
+}
+
+#[test]
+fn procedures_of_a_caller_answer_and_one_without_outputs_passes_rows_on() {
+    let options = Options { procedures: &OwnProcedures, ..Options::default() };
+    let ask =
+        |text: &str| query(&graph(), text, &Parameters::new(), &options).map(|answer| answer.rows.len());
+    assert_eq!(ask("UNWIND [1, 2] AS x CALL own.nothing() RETURN x"), Ok(2));
+    assert_eq!(ask("CALL own.nothing()"), Ok(0));
+    assert_eq!(ask("UNWIND [1, 2] AS x CALL own.twice(x) YIELD twice RETURN x, twice"), Ok(4));
+    assert_eq!(ask("CALL own.twice('a')").unwrap_err().detail, Detail::InvalidArgumentType);
+    assert_eq!(ask("CALL own.twice()").unwrap_err().detail, Detail::InvalidNumberOfArguments);
+    assert_eq!(ask("CALL db.labels()").unwrap_err().detail, Detail::ProcedureNotFound);
 }
 
 #[test]

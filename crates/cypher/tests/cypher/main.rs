@@ -11,6 +11,7 @@ mod gherkin;
 mod hostile;
 mod language;
 mod plans;
+mod random;
 mod rendered;
 mod setup;
 mod small;
