@@ -103,7 +103,7 @@ pub(crate) fn plan(pattern: PatternGraph, graph: &dyn Graph, known: KnownValue<'
         return vec![Step::Nothing];
     }
     let order = order::best(&pattern, graph, known);
-    emit::steps(pattern, &order)
+    emit::steps(pattern, &order, graph)
 }
 
 impl PatternGraph {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Execution;
 use crate::error::{Detail, Error, ErrorClass, Result};
+use crate::fast_hash::FastHash;
 use crate::functions::AggregateFunction;
 use crate::meter::Hold;
 use crate::number::{float, float_of_count, integer, truncate};
@@ -15,7 +16,7 @@ use crate::value::{Equivalent, Value, total_order};
 pub(super) struct Accumulator {
     /// The values so far, for `DISTINCT`.
     #[expect(clippy::box_collection, reason = "it keeps the state of the frequent aggregations small")]
-    seen: Option<Box<HashSet<Equivalent>>>,
+    seen: Option<Box<HashSet<Equivalent, FastHash>>>,
     state: State,
 }
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::variable::{WantedProperties, relationship_list};
 use super::{Execution, Flow, Sink};
 use crate::error::Result;
+use crate::fast_hash::FastHash;
 use crate::graph::{NodeId, RelationshipId};
 use crate::meter::Hold;
-use crate::number_hash::ByNumber;
 use crate::program::{Follow, Shortest};
 use crate::row::Row;
 use crate::value::Value;
@@ -22,7 +22,7 @@ struct Reached {
 /// A search from one node, level by level.
 struct Search<'a> {
     follow: Follow,
-    reached: HashMap<NodeId, Reached, ByNumber>,
+    reached: HashMap<NodeId, Reached, FastHash>,
     frontier: Vec<NodeId>,
     distance: u32,
     /// True if all links of the shortest length are kept, or only the first one.
@@ -145,7 +145,7 @@ impl<'a> Execution<'a> {
     }
 
     fn search(&self, from: NodeId, follow: Follow, all: bool) -> Result<Search<'a>> {
-        let mut reached: HashMap<NodeId, Reached, ByNumber> = HashMap::default();
+        let mut reached: HashMap<NodeId, Reached, FastHash> = HashMap::default();
         reached.insert(from, Reached { distance: 0, links: Vec::new() });
         Ok(Search { follow, reached, frontier: vec![from], distance: 0, all, hold: self.meter.hold(0)? })
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::{Execution, Flow, Sink};
 use crate::error::{Detail, Error, ErrorClass, Phase, Result};
+use crate::fast_hash::FastHash;
 use crate::meter::{HEAVY, Hold};
 use crate::program::{Call, Expression, Slot, Step};
 use crate::row::Row;
@@ -18,7 +19,7 @@ pub(super) enum State<'a> {
 
 /// The rows that a `DISTINCT` has seen.
 pub(super) struct SeenRows<'a> {
-    rows: HashSet<Box<[Equivalent]>>,
+    rows: HashSet<Box<[Equivalent]>, FastHash>,
     hold: Hold<'a>,
 }
 
@@ -228,7 +229,7 @@ impl<'a> Execution<'a> {
     }
 
     pub(super) fn seen(&self) -> Result<SeenRows<'a>> {
-        Ok(SeenRows { rows: HashSet::new(), hold: self.meter.hold(0)? })
+        Ok(SeenRows { rows: HashSet::default(), hold: self.meter.hold(0)? })
     }
 
     fn is_new(&self, seen: &mut SeenRows<'a>, slots: &[Slot], row: &Row) -> Result<bool> {

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::expand::is_used;
 use super::{Execution, Flow, Sink};
 use crate::error::Result;
+use crate::fast_hash::FastHash;
 use crate::graph::{KeyId, Link, NodeId, RelationshipId};
-use crate::number_hash::ByNumber;
 use crate::program::VariableExpand;
 use crate::row::Row;
 use crate::value::{Value, equal};
@@ -153,7 +153,7 @@ impl Execution<'_> {
         next: Sink<'_>,
     ) -> Result<Flow> {
         let mut hold = self.meter.hold(0)?;
-        let mut seen: HashSet<NodeId, ByNumber> = HashSet::default();
+        let mut seen: HashSet<NodeId, FastHash> = HashSet::default();
         let mut frontier = vec![from];
         if expand.minimum == 0 {
             seen.insert(from);

@@ -111,7 +111,11 @@ impl Lexer<'_> {
 
 fn integer(digits: &str, radix: u32, start: usize) -> Result<TokenKind> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        let prefix = ["", "0x", "0o"][usize::from(radix == 16) + 2 * usize::from(radix == 8)];
+        let prefix = match radix {
+            16 => "0x",
+            8 => "0o",
+            _ => "",
+        };
         return Ok(TokenKind::Malformed(format!("{prefix}{digits}").into()));
     }
     let largest = 1_u64 << 63;

@@ -4,12 +4,14 @@ use super::cost::Access;
 use super::order::Move;
 use super::{Lookup, PatternGraph, Predicate, Relationship, Target};
 use crate::ast::Direction;
-use crate::graph::Side;
+use crate::graph::{Graph, Side};
+use crate::identifier::{LabelId, TypeId};
 use crate::program::{Expand, Follow, LabelTest, Shortest, Slot, Step, VariableExpand};
 
 /// Returns the steps of an order.
-pub(super) fn steps(mut pattern: PatternGraph, order: &[Move]) -> Vec<Step> {
+pub(super) fn steps(mut pattern: PatternGraph, order: &[Move], graph: &dyn Graph) -> Vec<Step> {
     let mut emitter = Emitter {
+        graph,
         introduced: pattern.introduced(),
         has_value: Vec::new(),
         predicates: std::mem::take(&mut pattern.predicates).into_iter().map(Some).collect(),
@@ -35,7 +37,8 @@ pub(super) fn steps(mut pattern: PatternGraph, order: &[Move]) -> Vec<Step> {
     emitter.steps
 }
 
-struct Emitter {
+struct Emitter<'a> {
+    graph: &'a dyn Graph,
     introduced: Vec<Slot>,
     has_value: Vec<Slot>,
     /// Conditions that stand in no step yet.
@@ -45,7 +48,7 @@ struct Emitter {
     steps: Vec<Step>,
 }
 
-impl Emitter {
+impl Emitter<'_> {
     /// Adds every condition that can be decided now.
     fn conditions(&mut self) {
         for place in &mut self.predicates {
@@ -105,11 +108,14 @@ impl Emitter {
         let ends_only = pattern.ends_only;
         let (Some(start), Some(end)) = (pattern.nodes.get(from), pattern.nodes.get(to)) else { return };
         let (from_slot, to_slot) = (start.slot, end.slot);
-        let tests = if into { LabelTest::new() } else { end.labels.clone() };
+        let mut tests = if into { LabelTest::new() } else { end.labels.clone() };
         let Some(relationship) = pattern.relationships.get_mut(number) else { return };
         let reversed = relationship.left != from;
         let follow =
             Follow { side: side(relationship.direction, reversed), types: relationship.types.clone() };
+        if relationship.range.is_none_or(|range| range.minimum > 0) {
+            tests.retain(|labels| !ends_have(self.graph, &follow, labels));
+        }
         let (slot, is_bound) = (relationship.slot, relationship.is_bound);
         self.steps.push(match relationship.range {
             None => Step::Expand(Box::new(Expand {
@@ -164,6 +170,20 @@ impl Emitter {
             .map(|other| other.slot)
             .collect()
     }
+}
+
+/// Returns true if every relationship that may be followed leads to a node with one of the labels, so that
+/// there is nothing to check.
+fn ends_have(graph: &dyn Graph, follow: &Follow, labels: &[LabelId]) -> bool {
+    let (Some(types), [label]) = (&follow.types, labels) else { return false };
+    let ends: &[Side] = match follow.side {
+        Some(Side::Outgoing) => &[Side::Incoming],
+        Some(Side::Incoming) => &[Side::Outgoing],
+        None => &[Side::Outgoing, Side::Incoming],
+    };
+    let all_have =
+        |number: &TypeId, side: &Side| graph.count_at(*number, *side, *label) == graph.count_of_type(*number);
+    types.iter().all(|number| ends.iter().all(|side| all_have(number, side)))
 }
 
 fn may_be_equal(one: &Relationship, two: &Relationship) -> bool {

@@ -12,9 +12,15 @@ fn detail(text: &str) -> Detail {
     run(&graph(), text).expect_err(text).detail
 }
 
-/// Runs a query with little time and memory.
+/// Runs a query with little memory, and enough time to use it up.
 fn limited(text: &str) -> Result<cypher::Answer, cypher::Error> {
-    let limits = Limits { time: Duration::from_millis(300), memory: 8 << 20, ..Limits::default() };
+    let limits = Limits { time: Duration::from_mins(1), memory: 8 << 20, ..Limits::default() };
+    query(&graph(), text, &Parameters::new(), &Options { limits, ..Options::default() })
+}
+
+/// Runs a query with little time.
+fn hurried(text: &str) -> Result<cypher::Answer, cypher::Error> {
+    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
     query(&graph(), text, &Parameters::new(), &Options { limits, ..Options::default() })
 }
 
@@ -123,10 +129,10 @@ fn a_query_of_too_many_clauses_or_operators_is_refused() {
 #[test]
 fn a_product_of_ten_to_the_twelfth_ends_at_a_limit() {
     let product = "MATCH (a), (b), (c), (d), (e)";
-    let error = limited(&format!("{product} RETURN count(*)")).unwrap_err();
+    let error = hurried(&format!("{product} RETURN count(*)")).unwrap_err();
     assert_eq!(error.detail, Detail::DeadlineExceeded);
     let error = limited(&format!("{product} RETURN collect([a, b, c])")).unwrap_err();
-    assert!(matches!(error.detail, Detail::MemoryExceeded | Detail::DeadlineExceeded), "{error}");
+    assert_eq!(error.detail, Detail::MemoryExceeded);
     let error = limited(&format!("{product} RETURN a, b, c, d ORDER BY rand()")).unwrap_err();
     assert_eq!(error.detail, Detail::MemoryExceeded);
     let distinct = limited("MATCH (a), (b) RETURN DISTINCT a, b").unwrap();
@@ -158,7 +164,7 @@ fn values_that_grow_are_refused_before_they_are_made() {
 
 #[test]
 fn paths_without_a_bound_on_a_cycle_end_and_say_that_they_were_capped() {
-    let error = limited("MATCH (a:Function {id: 0})-[:CALLS*]->(b) RETURN count(*)").unwrap_err();
+    let error = hurried("MATCH (a:Function {id: 0})-[:CALLS*]->(b) RETURN count(*)").unwrap_err();
     assert_eq!(error.detail, Detail::DeadlineExceeded);
     let distinct = limited("MATCH (a:Function {id: 0})-[:CALLS*]->(b) RETURN count(DISTINCT b)").unwrap();
     assert_eq!((distinct.rows[0][0].to_string().as_str(), distinct.is_capped), ("200", false));

@@ -1,10 +1,11 @@
 //! Groups by their keys, in a flat table: the keys and accumulators of all groups stand in one list each.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 use super::super::Execution;
 use super::super::aggregate::Accumulator;
 use crate::error::Result;
+use crate::fast_hash::FastHash;
 use crate::meter::Hold;
 use crate::program::{Aggregate, Expression, Slot};
 use crate::row::Row;
@@ -19,7 +20,7 @@ const GROUP: usize = 32;
 pub(super) struct Groups<'r> {
     by: &'r [(Expression, Slot)],
     aggregates: &'r [(Aggregate, Slot)],
-    hasher: RandomState,
+    hasher: FastHash,
     /// The numbers of groups at the places that their hashes give, by linear probing.
     table: Vec<u32>,
     /// The hash of each group.
@@ -48,7 +49,7 @@ impl<'r> Groups<'r> {
         Self {
             by: groups,
             aggregates,
-            hasher: RandomState::new(),
+            hasher: FastHash::default(),
             table: Vec::new(),
             hashes: Vec::new(),
             keys: Vec::new(),
@@ -96,6 +97,7 @@ impl<'r> Groups<'r> {
         }
         let mut place = place(hash, self.table.len());
         while let Some(number) = self.table.get(place).copied().filter(|number| *number != EMPTY) {
+            execution.meter.tick()?;
             if self.hashes.get(number as usize) == Some(&hash) && self.has_keys(number as usize) {
                 return Ok(number as usize);
             }
