@@ -32,6 +32,8 @@ enum Layer {
     Mechanism,
     /// The vocabulary of search by words and by meaning: no engine and no database.
     Search,
+    /// The language of graph queries: no input or output, and no code of a repository.
+    GraphQueries,
     /// Processor-specific arithmetic.
     Arithmetic,
     /// A model that turns texts into vectors.
@@ -69,13 +71,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism,
-    Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
-    Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge, Locks, Meaning,
+    Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
+    StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 39] = [
+const LAYERS: [(&str, Layer); 40] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -92,6 +94,7 @@ const LAYERS: [(&str, Layer); 39] = [
     ("checkpoint", Mechanism),
     ("database", Mechanism),
     ("retrieval", Search),
+    ("cypher", GraphQueries),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("knowledge", Knowledge),
@@ -166,7 +169,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
-        | DevTools | Times | Xtask => &[],
+        | DevTools | GraphQueries | Times | Xtask => &[],
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
