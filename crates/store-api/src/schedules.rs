@@ -97,6 +97,8 @@ pub enum AddOutcome {
     Added,
     /// The id is taken; nothing was changed.
     Taken,
+    /// A schedule of the workspace that has not ended has this name; nothing was changed.
+    NameTaken,
     /// The store has its maximum of open schedules; nothing was changed.
     Full,
 }
@@ -112,6 +114,9 @@ pub struct Firing {
     pub state: FiringState,
     /// Number of the attempt, from 0.
     pub attempt: u32,
+    /// True if the lease of the claim before ended without an end of its attempt: its owner has died, or
+    /// lasts longer than its lease. Nobody knows how much of that attempt was done.
+    pub interrupted: bool,
     /// Time at which the instant was claimed or queued.
     pub begun_at: Timestamp,
     /// End of the lease; for a firing that waits, the time of its next attempt. Means nothing for others.
@@ -157,6 +162,8 @@ pub enum FiringState {
 pub struct Claimer {
     /// Name of the owner.
     pub owner: String,
+    /// Workspace whose schedules are claimed: their jobs run there alone.
+    pub workspace: PathBuf,
     /// Time after which others may take the firings over.
     pub lease: SignedDuration,
     /// Number of firings that are claimed at most. The instants of one schedule are claimed together, so
@@ -289,11 +296,11 @@ pub trait Schedules: Send + Sync {
     /// the schedule existed.
     fn remove(&self, id: &str) -> Result<bool, StoreError>;
 
-    /// Returns the time at which there is something to claim: the earliest instant, next attempt or end
-    /// of a lease.
-    fn next_claim(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Returns the time at which there is something to claim in a workspace: the earliest instant, next
+    /// attempt or end of a lease.
+    fn next_claim(&self, workspace: &Path) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Claims what is due: the next attempts of firings, those whose lease has ended, and the instants
+    /// Claims what is due in the claimer's workspace: the next attempts of firings, those whose lease has ended, and the instants
     /// that `decide` chooses, in this order and the earliest first. Among all callers in all processes,
     /// one claims an instant.
     fn claim_due(

@@ -11,7 +11,7 @@ use store_api::{
 use crate::{Handles, Problem, Promise, at, equal, holds};
 
 pub(crate) const PROMISES: &[Promise] = &[
-    ("a schedule comes back as it was added, and its id is taken", added),
+    ("a schedule comes back as it was added, and its id and its name are taken", added),
     ("schedules are listed by their workspace and their state", listed),
     ("an instant is claimed once by all processes, and its schedule moves on", claimed_once),
     ("a paused schedule fires nothing until it is resumed", paused),
@@ -57,7 +57,7 @@ fn single(id: &str, minutes: i64) -> ScheduleRow {
 }
 
 fn claimer(owner: &str) -> Claimer {
-    Claimer { owner: owner.to_owned(), lease: SignedDuration::from_mins(5), most: 10 }
+    Claimer { owner: owner.to_owned(), workspace: "/w".into(), lease: SignedDuration::from_mins(5), most: 10 }
 }
 
 /// Fires the instant that is due, and leaves the one an hour later.
@@ -116,6 +116,10 @@ fn added(handles: &Handles<'_>) -> Result<(), Problem> {
     let row = ScheduleRow { workspace: "/w\u{fe}".into(), ..hourly("s1") };
     equal("the first of its id", one.schedules().add(&row)?, AddOutcome::Added)?;
     equal("the schedule", other.schedules().find("s1")?, Some(row.clone()))?;
+    let named = ScheduleRow { id: "s9".to_owned(), ..row.clone() };
+    equal("the second of its name", other.schedules().add(&named)?, AddOutcome::NameTaken)?;
+    let elsewhere = ScheduleRow { workspace: "/other".into(), ..named };
+    equal("the name in another workspace", other.schedules().add(&elsewhere)?, AddOutcome::Added)?;
     let second = ScheduleRow { name: "another".to_owned(), ..row.clone() };
     equal("the second of its id", other.schedules().add(&second)?, AddOutcome::Taken)?;
     equal("the schedule, afterwards", one.schedules().find("s1")?, Some(row))?;
@@ -150,6 +154,8 @@ fn claimed_once(handles: &Handles<'_>) -> Result<(), Problem> {
     let (one, other) = (one.schedules(), other.schedules());
     one.add(&hourly("s1"))?;
     one.add(&hourly("s2"))?;
+    let elsewhere = Claimer { workspace: "/other".into(), ..claimer("one") };
+    equal("in another workspace", names(&one.claim_due(&elsewhere, at(60), &fire)?), Vec::new())?;
     equal("before the instant", names(&claim(one, "one", 59)?), Vec::new())?;
     let first = one.claim_due(&Claimer { most: 1, ..claimer("one") }, at(60), &fire)?;
     equal("at the instant, one at most", names(&first), vec!["s1@60".to_owned()])?;
@@ -160,6 +166,7 @@ fn claimed_once(handles: &Handles<'_>) -> Result<(), Problem> {
         owner: "one".to_owned(),
         state: FiringState::Claimed,
         attempt: 0,
+        interrupted: false,
         begun_at: at(60),
         held_until: at(65),
         ended_at: None,
@@ -216,6 +223,7 @@ fn taken_over(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the instant", second.claim.instant, first.claim.instant)?;
     equal("the epochs", [first.claim.epoch, second.claim.epoch], [1, 2])?;
     equal("its owner and attempt", (second.owner.as_str(), second.attempt), ("other", 1))?;
+    equal("what became of the first attempt", [first.interrupted, second.interrupted], [false, true])?;
     equal("the first owner's end", succeed(one, &first, 66)?, false)?;
     equal("the first owner's renewal", one.renew(&first.claim, at(99))?, false)?;
     equal("the state", found(one, "s1")?.last_status, None)?;
@@ -249,7 +257,7 @@ fn retried(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the schedule after it", state, (1, None, ScheduleState::Active))?;
     equal("before the next attempt", names(&claim(other, "other", 69)?), Vec::new())?;
     let second = claim_one(other, "other", 70)?;
-    equal("the next attempt", (second.attempt, second.claim.epoch), (1, 2))?;
+    equal("the next attempt", (second.attempt, second.claim.epoch, second.interrupted), (1, 2, false))?;
     let last = AfterAttempt { failures: 2, ..AfterAttempt::default() };
     let counted = |schedule: &ScheduleRow, firing: &Firing| {
         if (schedule.failures, firing.attempt) == (1, 1) { last.clone() } else { AfterAttempt::default() }
@@ -339,7 +347,7 @@ fn removed(handles: &Handles<'_>) -> Result<(), Problem> {
 fn next_claim(handles: &Handles<'_>) -> Result<(), Problem> {
     let [one, other] = handles.two()?;
     let (one, other) = (one.schedules(), other.schedules());
-    let next = || -> Result<Option<i64>, Problem> { Ok(other.next_claim()?.map(minute)) };
+    let next = || -> Result<Option<i64>, Problem> { Ok(other.next_claim(Path::new(WORKSPACE))?.map(minute)) };
     equal("in a new state", next()?, None)?;
     one.add(&hourly("s1"))?;
     one.add(&single("s2", 50))?;

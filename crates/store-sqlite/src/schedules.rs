@@ -47,6 +47,10 @@ impl Schedules for SqliteSchedules {
             if find(connection, &row.id)?.is_some() {
                 return Ok(AddOutcome::Taken);
             }
+            let named = "SELECT 1 FROM schedules WHERE workspace = ? AND name = ? AND state <> 'ended'";
+            if connection.prepare(named)?.exists(params![bytes(&row.workspace), row.name])? {
+                return Ok(AddOutcome::NameTaken);
+            }
             if open >= MAX_SCHEDULES {
                 return Ok(AddOutcome::Full);
             }
@@ -98,8 +102,8 @@ impl Schedules for SqliteSchedules {
         })
     }
 
-    fn next_claim(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.database.read(next_claim)
+    fn next_claim(&self, workspace: &Path) -> Result<Option<Timestamp>, StoreError> {
+        self.database.read(|connection| next_claim(connection, workspace))
     }
 
     fn claim_due(
@@ -109,7 +113,7 @@ impl Schedules for SqliteSchedules {
         decide: &DecideDue<'_>,
     ) -> Result<Vec<Firing>, StoreError> {
         // Most of the time nothing is due, and the caller need not wait for processes that write.
-        if claimer.most == 0 || self.next_claim()?.is_none_or(|at| at > now) {
+        if claimer.most == 0 || self.next_claim(&claimer.workspace)?.is_none_or(|at| at > now) {
             return Ok(Vec::new());
         }
         self.database.write(|connection| {
@@ -204,14 +208,15 @@ fn forget_ended(connection: &Connection, now: Timestamp) -> rusqlite::Result<()>
     connection.execute(&format!("DELETE FROM schedules WHERE {ended}"), [before]).map(drop)
 }
 
-fn next_claim(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+fn next_claim(connection: &Connection, workspace: &Path) -> rusqlite::Result<Option<Timestamp>> {
     let mut statement = connection.prepare_cached(
         "SELECT min(at) FROM (
-            SELECT min(next_at_us) AS at FROM schedules WHERE state = 'active' AND next_at_us IS NOT NULL
+            SELECT min(next_at_us) AS at FROM schedules
+             WHERE workspace = ?1 AND state = 'active' AND next_at_us IS NOT NULL
             UNION ALL
             SELECT min(held_until_us) FROM firings CROSS JOIN schedules ON id = schedule
-             WHERE firings.state IN ('claimed', 'waiting') AND schedules.state = 'active')",
+             WHERE firings.state IN ('claimed', 'waiting') AND schedules.state = 'active' AND workspace = ?1)",
     )?;
-    let at: Option<i64> = statement.query_row([], |row| row.get(0))?;
+    let at: Option<i64> = statement.query_row([bytes(workspace)], |row| row.get(0))?;
     at.map(|at| time(0, at)).transpose()
 }

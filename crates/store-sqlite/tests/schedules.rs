@@ -28,7 +28,7 @@ fn minutely(id: &str) -> ScheduleRow {
     let text = |text: &str| text.to_owned();
     ScheduleRow {
         id: text(id),
-        name: text("n"),
+        name: text(id),
         description: text(""),
         workspace: "/w".into(),
         text: text("every minute"),
@@ -49,7 +49,7 @@ fn minutely(id: &str) -> ScheduleRow {
 }
 
 fn claimer(owner: &str, most: usize) -> Claimer {
-    Claimer { owner: owner.to_owned(), lease: MINUTE * 5, most }
+    Claimer { owner: owner.to_owned(), workspace: "/w".into(), lease: MINUTE * 5, most }
 }
 
 fn fire(schedule: &ScheduleRow, _open: OpenFirings) -> Due {

@@ -18,7 +18,7 @@ pub(super) const SCHEDULE: &str = "id, name, description, workspace, text, canon
 
 /// Columns of a firing, in the order of the indices in [`read_firing`].
 pub(super) const FIRING: &str = "schedule, instant_us, epoch, owner, firings.state, attempt, begun_at_us, held_until_us, \
-     ended_at_us, outcome, output";
+     ended_at_us, outcome, output, interrupted";
 
 pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
     let workspace: Vec<u8> = row.get(3)?;
@@ -61,6 +61,7 @@ pub(super) fn read_firing(row: &Row<'_>) -> rusqlite::Result<Firing> {
         ended_at: optional_time(row, 8)?,
         outcome: row.get(9)?,
         output: row.get(10)?,
+        interrupted: row.get(11)?,
     })
 }
 

@@ -26,7 +26,9 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (run_at_us IS NULL))
 ) STRICT;
 
-CREATE INDEX schedules_due ON schedules (state, next_at_us, id);
+CREATE INDEX schedules_due ON schedules (workspace, state, next_at_us, id);
+-- Callers name schedules by their names.
+CREATE UNIQUE INDEX schedules_names ON schedules (workspace, name) WHERE state <> 'ended';
 
 CREATE TABLE firings (
     schedule      TEXT NOT NULL,
@@ -37,6 +39,8 @@ CREATE TABLE firings (
     -- The fence: what an owner of a lower epoch reports is refused.
     epoch         INTEGER NOT NULL,
     attempt       INTEGER NOT NULL,
+    -- 1 if the lease of the claim before ended without an end of its attempt.
+    interrupted   INTEGER NOT NULL DEFAULT 0,
     begun_at_us   INTEGER NOT NULL,
     -- The end of the lease, or the time of the next attempt.
     held_until_us INTEGER NOT NULL,

@@ -330,7 +330,7 @@ forwards! { Schedules by schedules; {
     fn list(workspace: Option<&Path>, filter: ScheduleFilter) -> StoreResult<Vec<ScheduleRow>>;
     fn resume(id: &str, next_at: Option<Timestamp>) -> StoreResult<bool>;
     fn remove(id: &str) -> StoreResult<bool>;
-    fn next_claim() -> StoreResult<Option<Timestamp>>;
+    fn next_claim(workspace: &Path) -> StoreResult<Option<Timestamp>>;
     fn renew(claim: &Claim, held_until: Timestamp) -> StoreResult<bool>;
     fn firings(id: &str, limit: u32) -> StoreResult<Vec<Firing>>;
 }
