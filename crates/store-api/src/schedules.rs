@@ -310,6 +310,10 @@ pub trait Schedules: Send + Sync {
         decide: &DecideDue<'_>,
     ) -> Result<Vec<Firing>, StoreError>;
 
+    /// Claims a firing of a schedule for `now`, whatever its instants and its state are. Returns `None` if
+    /// the schedule does not exist, or has a firing of this very instant.
+    fn claim_now(&self, id: &str, claimer: &Claimer, now: Timestamp) -> Result<Option<Firing>, StoreError>;
+
     /// Extends the lease of a claim. Returns false if the claim is void, so that its owner must stop.
     fn renew(&self, claim: &Claim, held_until: Timestamp) -> Result<bool, StoreError>;
 

@@ -18,6 +18,7 @@ pub(crate) const PROMISES: &[Promise] = &[
     ("a firing whose lease has ended is taken over, and its first owner is refused", taken_over),
     ("a lease that is renewed is not taken over", renewed),
     ("a failed attempt is followed by the next one at its time", retried),
+    ("a firing for now is claimed beside the instants, also of a paused schedule", claimed_now),
     ("a queued firing begins when those before it have ended", queued),
     ("a schedule that is disabled says why, and forgets it when it is resumed", disabled),
     ("a single instant ends its schedule, which stays in the history", ended),
@@ -266,6 +267,22 @@ fn retried(handles: &Handles<'_>) -> Result<(), Problem> {
     let schedule = found(one, "s1")?;
     let state = (schedule.failures, schedule.last_status, schedule.state);
     equal("the schedule in the end", state, (2, Some(FiringState::Failed), ScheduleState::Ended))
+}
+
+fn claimed_now(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let (one, other) = (one.schedules(), other.schedules());
+    one.add(&hourly("s1"))?;
+    one.pause("s1")?;
+    let firing = one.claim_now("s1", &claimer("one"), at(30))?;
+    let firing = firing.ok_or_else(|| Problem("nothing is claimed".to_owned()))?;
+    equal("its instant and epoch", (minute(firing.claim.instant), firing.claim.epoch), (30, 1))?;
+    equal("the same instant again", other.claim_now("s1", &claimer("other"), at(30))?, None)?;
+    equal("no schedule", other.claim_now("s9", &claimer("other"), at(30))?, None)?;
+    equal("its end", succeed(other, &firing, 31)?, true)?;
+    let schedule = found(one, "s1")?;
+    let state = (schedule.next_at, schedule.state, schedule.last_status);
+    equal("the schedule", state, (Some(at(60)), ScheduleState::Paused, Some(FiringState::Done)))
 }
 
 fn queued(handles: &Handles<'_>) -> Result<(), Problem> {

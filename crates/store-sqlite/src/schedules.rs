@@ -123,6 +123,13 @@ impl Schedules for SqliteSchedules {
         })
     }
 
+    fn claim_now(&self, id: &str, claimer: &Claimer, now: Timestamp) -> Result<Option<Firing>, StoreError> {
+        self.database.write(|connection| match find(connection, id)? {
+            Some(_) => firings::insert(connection, id, now, Some(claimer), now),
+            None => Ok(None),
+        })
+    }
+
     fn renew(&self, claim: &Claim, held_until: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| firings::renew(connection, claim, held_until))
     }

@@ -122,7 +122,7 @@ fn open_firings(connection: &Connection, schedule: &str) -> rusqlite::Result<Ope
 }
 
 /// Inserts a firing, claimed or queued; `None` if the instant was claimed before.
-fn insert(
+pub(super) fn insert(
     connection: &Connection,
     schedule: &str,
     instant: Timestamp,

@@ -331,6 +331,7 @@ forwards! { Schedules by schedules; {
     fn resume(id: &str, next_at: Option<Timestamp>) -> StoreResult<bool>;
     fn remove(id: &str) -> StoreResult<bool>;
     fn next_claim(workspace: &Path) -> StoreResult<Option<Timestamp>>;
+    fn claim_now(id: &str, claimer: &Claimer, now: Timestamp) -> StoreResult<Option<Firing>>;
     fn renew(claim: &Claim, held_until: Timestamp) -> StoreResult<bool>;
     fn firings(id: &str, limit: u32) -> StoreResult<Vec<Firing>>;
 }

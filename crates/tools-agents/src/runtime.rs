@@ -1,0 +1,16 @@
+//! What the tools of schedules know of their runtime.
+
+use jobs::ScheduleBook;
+use serde_json::Value;
+
+/// The part of a runtime that stores jobs, a service of the tools.
+pub struct JobRuntime {
+    /// Schedules of the workspace.
+    pub book: ScheduleBook,
+    /// Dialect in which tools are named.
+    pub dialect: &'static str,
+    /// Function that turns a command into the name of a tool of the dialect and its arguments.
+    pub of_command: fn(&str) -> (&'static str, Value),
+    /// Reason why no agent carries out a task here, or `None` if one does.
+    pub no_agent: Option<&'static str>,
+}

@@ -1,0 +1,117 @@
+//! `schedule_list`: the schedules of the workspace.
+
+use jobs::ScheduleFilter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{Context, Example, Place, Plan, Spec, Tool, ToolError};
+
+use crate::answers::{Counts, failed, status, told, zone};
+use crate::runtime::JobRuntime;
+
+/// The `schedule_list` tool.
+pub struct ScheduleList;
+
+/// Arguments of `schedule_list`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Which schedules.
+    #[serde(default)]
+    filter: Filter,
+}
+
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// Choice of schedules.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Filter {
+    #[default]
+    All,
+    Active,
+    Paused,
+}
+
+/// Result of `schedule_list`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Schedules, in the order of their creation.
+    tasks: Vec<Task>,
+    /// Number of all schedules, whatever the filter.
+    total: u64,
+    /// Number of active ones.
+    active: u64,
+    /// Number of paused ones.
+    paused: u64,
+}
+
+/// A schedule.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Task {
+    /// Id.
+    id: String,
+    /// Name.
+    name: String,
+    /// Times, in their canonical form.
+    schedule: String,
+    /// Next firing, RFC 3339; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_run: Option<String>,
+    /// Last firing, RFC 3339; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_run: Option<String>,
+    /// `active` or `paused`.
+    status: String,
+    /// Outcome of the last firing that ended: `done` or `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_status: Option<String>,
+    /// Reason why too many failures have paused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Tool for ScheduleList {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        title: "List schedules",
+        example: Example {
+            files: &[],
+            arguments: r#"{"filter": "active"}"#,
+            result: r#"{"tasks": [{"name": "nightly", "schedule": "every day at 03:00", "status": "active"}], "total": 1}"#,
+        },
+        ..Spec::reading("schedule_list", "List the scheduled tasks: times, last and next run, status.")
+    };
+
+    fn plan(&self, _args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(vec![]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let runtime = context.service::<JobRuntime>()?;
+        let mut rows = runtime.book.list(ScheduleFilter::Open).map_err(failed)?;
+        let Counts { total, active, paused } = Counts::of(&rows);
+        rows.retain(|row| match args.filter {
+            Filter::All => true,
+            Filter::Active => row.state == jobs::ScheduleState::Active,
+            Filter::Paused => row.state == jobs::ScheduleState::Paused,
+        });
+        let task = |row: jobs::ScheduleRow| {
+            let zone = zone(&row);
+            let is_active = row.state == jobs::ScheduleState::Active;
+            Task {
+                next_run: row.next_at.filter(|_| is_active).map(|at| told(at, &zone)),
+                last_run: row.last_at.map(|at| told(at, &zone)),
+                status: status(row.state).to_owned(),
+                last_status: row.last_status.map(|status| status.as_str().to_owned()),
+                id: row.id,
+                name: row.name,
+                schedule: row.canonical,
+                reason: row.disabled,
+            }
+        };
+        Ok(Output { tasks: rows.into_iter().map(task).collect(), total, active, paused })
+    }
+}

@@ -1,0 +1,288 @@
+//! `schedule_task`: stores a job that runs at its times, within the limits of whoever stores it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jobs::{Action, JobRules, Missed, NewJob, Overlapping};
+use schedule::{Kind, Schedule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::{
+    Class, Code, Context, Example, Lane, LaterCalls, Level, Place, Plan, Presentation, Spec, TextCap,
+    Timeout, Tool, ToolError,
+};
+use tool_support::covering;
+
+use crate::answers::{Counts, failed, told};
+use crate::runtime::JobRuntime;
+
+/// Number of instants that the answer tells.
+const NEXT: usize = 3;
+
+/// The `schedule_task` tool.
+pub struct ScheduleTask;
+
+/// Arguments of `schedule_task`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Name, which no other schedule has.
+    name: String,
+    /// `0 9 * * *`, `every monday at 2pm`, `every 5 minutes`, `in 2 hours`, `at 15:30`.
+    schedule: String,
+    /// Task for an agent, in words. Give this, `command` or `tool`.
+    #[serde(default)]
+    task_goal: Option<String>,
+    /// Command for the shell.
+    #[serde(default)]
+    command: Option<String>,
+    /// Tool to call with `arguments`.
+    #[serde(default)]
+    tool: Option<String>,
+    /// Arguments of `tool`.
+    #[serde(default)]
+    arguments: Option<Map<String, Value>>,
+    /// Description for people.
+    #[serde(default)]
+    description: Option<String>,
+    /// Times that a failed run is tried again.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 20))]
+    max_retries: Option<u32>,
+    /// Runs that nothing was there for: `once` makes up for the last one.
+    #[serde(default)]
+    missed: MissedRuns,
+    /// A run that is due while an earlier one goes on.
+    #[serde(default)]
+    overlap: Overlap,
+    /// Maximum random delay of a run in seconds.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 86400))]
+    jitter_seconds: u64,
+    /// Failures in a row after which it is paused; 0 for never. Default 10.
+    #[serde(default)]
+    max_failures: Option<u32>,
+    /// Minutes within which a run must end, with the questions it asks. Default 1440.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10080))]
+    deadline_minutes: Option<u64>,
+    /// Tell the times, and store nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// Treatment of missed runs.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum MissedRuns {
+    Skip,
+    #[default]
+    Once,
+    All,
+}
+
+/// Treatment of overlapping runs.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Overlap {
+    #[default]
+    Skip,
+    Queue,
+    Allow,
+}
+
+/// Result of `schedule_task`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Id; absent for a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule_id: Option<String>,
+    /// `recurring` or `one_time`.
+    r#type: String,
+    /// Name.
+    name: String,
+    /// Cron line of a recurring task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cron_expression: Option<String>,
+    /// Time of a one-time task, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<String>,
+    /// The times as they were understood.
+    canonical: String,
+    /// Time zone.
+    zone: String,
+    /// Next runs, RFC 3339, at most three.
+    next_runs: Vec<String>,
+    /// Number of schedules now.
+    total: u64,
+    /// Number of active ones.
+    active: u64,
+    /// Number of paused ones.
+    paused: u64,
+}
+
+impl Tool for ScheduleTask {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "schedule_task",
+        title: "Schedule a task",
+        description: "Run a command, a tool or an agent's task later or repeatedly.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"name": "report", "command": "date", "schedule": "every monday at 2pm"}"#,
+            result: r#"{"name": "report", "type": "recurring", "cron_expression": "0 14 * * 1"}"#,
+        },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: false, idempotent: false, open_world: false },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        let level = if args.dry_run { Level::Safe } else { Level::Moderate };
+        Ok(Plan { level: Some(level), ..Plan::of(vec![]) })
+    }
+
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let runtime = context.service::<JobRuntime>().ok()?;
+        let now = context.clock.now();
+        let schedule = runtime.book.read(&args.schedule, now).ok()?;
+        let action = args.action(&runtime).ok()?.shown();
+        let next = next_runs(&schedule, now).join("\n      ");
+        let zone = zone_name(&schedule);
+        Some(format!("runs: {} ({zone})\nnext: {next}\ndoes: {action}", schedule.described()))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let runtime = context.service::<JobRuntime>()?;
+        let now = context.clock.now();
+        let schedule = runtime.book.read(&args.schedule, now).map_err(failed)?;
+        let action = args.action(&runtime)?;
+        let later = context.service::<Arc<dyn LaterCalls>>()?;
+        let ceiling = match &action {
+            Action::Call { tool, arguments, .. } => {
+                let foreseen = later.foresee(tool, arguments.clone())?;
+                if foreseen.is_denied {
+                    let message = format!("each run would be denied: {}", foreseen.reason);
+                    return Err(ToolError::new(Code::Permission, message));
+                }
+                foreseen.ceiling
+            }
+            Action::Task { .. } => {
+                if let Some(reason) = runtime.no_agent {
+                    context.warn(format!("each run will fail: {reason}; give `command` or `tool` instead"));
+                }
+                later.ceiling()?
+            }
+        };
+        if covering(context)?.text(&action.shown()).is_some() {
+            return Err(ToolError::new(Code::Permission, "the task contains a secret, which is not stored")
+                .hint("let the command or the tool take it from the vault, as {{secret:NAME}} or a login"));
+        }
+        let (cron_expression, run_at) = match schedule.kind() {
+            Kind::Recurring { cron_expression } => (Some(cron_expression), None),
+            Kind::OneTime { run_at } => (None, Some(told(run_at, schedule.zone()))),
+        };
+        let schedule_id = if args.dry_run {
+            None
+        } else {
+            let new = NewJob {
+                id: id(&context.call.0),
+                name: args.name.clone(),
+                description: args.description.clone().unwrap_or_default(),
+                times: args.schedule.clone(),
+                action,
+                rules: args.rules(),
+                ceiling: ceiling.to_string(),
+            };
+            Some(runtime.book.add(new, now).map_err(failed)?.id)
+        };
+        let Counts { total, active, paused } = Counts::in_book(&runtime.book)?;
+        Ok(Output {
+            schedule_id,
+            r#type: if run_at.is_some() { "one_time" } else { "recurring" }.to_owned(),
+            name: args.name,
+            cron_expression,
+            run_at,
+            canonical: schedule.canonical().to_owned(),
+            zone: zone_name(&schedule),
+            next_runs: next_runs(&schedule, now),
+            total,
+            active,
+            paused,
+        })
+    }
+}
+
+impl Args {
+    /// Returns the action: exactly one of the three kinds.
+    fn action(&self, runtime: &JobRuntime) -> Result<Action, ToolError> {
+        let dialect = runtime.dialect.to_owned();
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        let (goal, command, tool) = (given(&self.task_goal), given(&self.command), given(&self.tool));
+        if self.arguments.is_some() && tool.is_none() {
+            return Err(ToolError::validation("arguments", "belongs to `tool`, which is missing"));
+        }
+        match (goal, command, tool) {
+            (Some(goal), None, None) => Ok(Action::Task { dialect, goal }),
+            // A goal beside one of the others describes it.
+            (_, Some(command), None) => {
+                let (tool, arguments) = (runtime.of_command)(&command);
+                Ok(Action::Call { dialect, tool: tool.to_owned(), arguments })
+            }
+            (_, None, Some(tool)) => {
+                let arguments = Value::Object(self.arguments.clone().unwrap_or_default());
+                Ok(Action::Call { dialect, tool, arguments })
+            }
+            (None, None, None) => {
+                Err(ToolError::validation("task_goal", "is missing; give it, `command` or `tool`"))
+            }
+            (_, Some(_), Some(_)) => {
+                Err(ToolError::validation("command", "cannot be given together with `tool`"))
+            }
+        }
+    }
+
+    fn rules(&self) -> JobRules {
+        let default = JobRules::default();
+        JobRules {
+            missed: match self.missed {
+                MissedRuns::Skip => Missed::Skip,
+                MissedRuns::Once => Missed::Once,
+                MissedRuns::All => Missed::All,
+            },
+            overlap: match self.overlap {
+                Overlap::Skip => Overlapping::Skip,
+                Overlap::Queue => Overlapping::Queue,
+                Overlap::Allow => Overlapping::Allow,
+            },
+            jitter_seconds: self.jitter_seconds,
+            retries: self.max_retries.unwrap_or(default.retries),
+            max_failures: self.max_failures.unwrap_or(default.max_failures),
+            deadline_seconds: self.deadline_minutes.map_or(default.deadline_seconds, |minutes| minutes * 60),
+        }
+    }
+}
+
+/// Returns the id of a schedule, from the random end of its call's id.
+fn id(call: &str) -> String {
+    let random: String = call.chars().rev().take(10).collect();
+    format!("job_{random}")
+}
+
+fn next_runs(schedule: &Schedule, now: Timestamp) -> Vec<String> {
+    schedule.next_ones(now, NEXT).into_iter().map(|at| told(at, schedule.zone())).collect()
+}
+
+fn zone_name(schedule: &Schedule) -> String {
+    schedule.zone().iana_name().unwrap_or("without a name").to_owned()
+}

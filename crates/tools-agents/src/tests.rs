@@ -1,0 +1,182 @@
+//! Tests of the family on a real store.
+
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jobs::{Action, JobRules, NewJob, ScheduleBook};
+use serde_json::{Value, json};
+use store_sqlite::SqliteStore;
+use testkit::{FixedClock, Workspace};
+use tool::{Code, ForeseenCall, LaterCalls, ToolError};
+
+use crate::JobRuntime;
+
+/// Decisions of a caller who may do everything but call the tool `denied`.
+struct Lenient;
+
+impl LaterCalls for Lenient {
+    fn foresee(&self, tool: &str, _arguments: Value) -> Result<ForeseenCall, ToolError> {
+        match tool {
+            "missing" => Err(ToolError::new(Code::NotFound, "there is no tool missing")),
+            _ => Ok(ForeseenCall {
+                is_denied: tool == "denied",
+                reason: "a rule".to_owned(),
+                ceiling: json!({"tool": tool}),
+            }),
+        }
+    }
+
+    fn ceiling(&self) -> Result<Value, ToolError> {
+        Ok(json!({}))
+    }
+}
+
+/// A Wednesday, noon in Berlin.
+fn noon() -> Timestamp {
+    "2026-03-04T11:00:00Z".parse().unwrap()
+}
+
+fn runtime(folder: &Path) -> JobRuntime {
+    let store = Arc::new(SqliteStore::open(folder).unwrap());
+    JobRuntime {
+        book: ScheduleBook::new(store, "/w".into(), TimeZone::get("Europe/Berlin").unwrap()),
+        dialect: "handfast",
+        of_command: |command| ("shell_execute", json!({"command": command})),
+        no_agent: Some("no agent is set up"),
+    }
+}
+
+fn workspace(runtime: JobRuntime) -> Workspace {
+    let later: Arc<dyn LaterCalls> = Arc::new(Lenient);
+    Workspace::new().with_service(Arc::new(runtime)).with_service(Arc::new(later))
+}
+
+#[test]
+fn every_tool_of_the_family_fulfils_what_all_must() {
+    let folders: RefCell<Vec<tempfile::TempDir>> = RefCell::default();
+    let fresh = || {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = runtime(folder.path());
+        folders.borrow_mut().push(folder);
+        let nightly = NewJob {
+            id: "job_1".to_owned(),
+            name: "nightly".to_owned(),
+            description: String::new(),
+            times: "every day at 3am".to_owned(),
+            action: Action::Task { dialect: "handfast".to_owned(), goal: "sweep".to_owned() },
+            rules: JobRules::default(),
+            ceiling: "{}".to_owned(),
+        };
+        runtime.book.add(nightly, noon()).unwrap();
+        workspace(runtime)
+    };
+    testkit::check_family(&super::tools(), fresh);
+}
+
+fn call(workspace: &Workspace, tool: usize, arguments: Value) -> Result<Value, ToolError> {
+    let mut context = workspace.context();
+    context.clock = Arc::new(FixedClock(noon()));
+    let mut hasher = DefaultHasher::new();
+    arguments.to_string().hash(&mut hasher);
+    context.call = tool::CallId(format!("{:022x}", hasher.finish()));
+    testkit::run_in(super::tools()[tool].as_ref(), &context, arguments)
+}
+
+#[test]
+fn the_eleven_examples_of_the_source_are_understood() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = workspace(runtime(folder.path()));
+    for (times, kind, told) in [
+        ("0 9 * * *", "recurring", "0 9 * * *"),
+        ("every morning at 9am", "recurring", "0 9 * * *"),
+        ("every hour", "recurring", "0 * * * *"),
+        ("every monday at 2pm", "recurring", "0 14 * * 1"),
+        ("every 5 minutes", "recurring", "*/5 * * * *"),
+        ("in 5 minutes", "one_time", "2026-03-04T12:05:00+01:00"),
+        ("in 1 hour", "one_time", "2026-03-04T13:00:00+01:00"),
+        ("in 2 days", "one_time", "2026-03-06T12:00:00+01:00"),
+        ("after 30 seconds", "one_time", "2026-03-04T12:00:30+01:00"),
+        ("at 3pm", "one_time", "2026-03-04T15:00:00+01:00"),
+        ("at 15:30", "one_time", "2026-03-04T15:30:00+01:00"),
+    ] {
+        let arguments = json!({"name": times, "task_goal": "sweep", "schedule": times, "description": "d", "max_retries": 2});
+        let made = call(&workspace, 0, arguments).unwrap();
+        let field = if kind == "recurring" { "cron_expression" } else { "run_at" };
+        assert_eq!((&made["type"], &made[field], &made["name"]), (&json!(kind), &json!(told), &json!(times)));
+        assert!(made["schedule_id"].as_str().is_some_and(|id| id.starts_with("job_")), "{made}");
+        assert_eq!(made["zone"], "Europe/Berlin");
+        assert_eq!(made["next_runs"].as_array().unwrap().len(), if kind == "recurring" { 3 } else { 1 });
+    }
+    let listed = call(&workspace, 1, json!({})).unwrap();
+    assert_eq!((listed["tasks"].as_array().unwrap().len(), &listed["active"]), (11, &json!(11)));
+    assert_eq!(listed["tasks"][0]["next_run"], "2026-03-05T09:00:00+01:00");
+}
+
+#[test]
+fn a_task_that_cannot_be_is_refused_and_nothing_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = testkit::TestSecrets::of(&[("token", "hunter2hunter2")]);
+    let workspace = workspace(runtime(folder.path())).covering(secrets);
+    let base = json!({"name": "n", "schedule": "every hour"});
+    let with = |more: Value| {
+        let mut arguments = base.clone();
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    for (more, code, told) in [
+        (json!({}), Code::Validation, "`task_goal`"),
+        (json!({"task_goal": " "}), Code::Validation, "`task_goal`"),
+        (json!({"command": "a", "tool": "b"}), Code::Validation, "`command`"),
+        (json!({"command": "a", "arguments": {}}), Code::Validation, "`arguments`"),
+        (json!({"tool": "missing"}), Code::NotFound, "missing"),
+        (json!({"tool": "denied"}), Code::Permission, "a rule"),
+        (json!({"command": "echo hunter2hunter2"}), Code::Permission, "secret"),
+        (json!({"command": "a", "schedule": "jede Stunde"}), Code::Validation, "`every"),
+        (json!({"command": "a", "schedule": "0 0 30 2 *"}), Code::Validation, "never"),
+        (json!({"command": "a", "schedule": "0 0 9 * * *"}), Code::Validation, "seconds"),
+        (json!({"command": "a", "schedule": "at 2020-01-01 10:00"}), Code::Validation, "schedule"),
+        (json!({"command": "a", "name": ""}), Code::Validation, "`name`"),
+        (json!({"command": "a", "name": "a\nb"}), Code::Validation, "`name`"),
+        (json!({"command": "a", "name": "x".repeat(101)}), Code::Validation, "`name`"),
+    ] {
+        let error = call(&workspace, 0, with(more.clone())).unwrap_err();
+        assert_eq!(error.code, code, "{more}: {}", error.message);
+        assert!(error.message.contains(told), "{more}: {}", error.message);
+    }
+    assert_eq!(call(&workspace, 1, json!({})).unwrap()["total"], 0);
+    let dry = call(&workspace, 0, with(json!({"command": "a", "dry_run": true}))).unwrap();
+    assert_eq!((dry.get("schedule_id"), &dry["total"]), (None, &json!(0)));
+    call(&workspace, 0, with(json!({"command": "a"}))).unwrap();
+    let again = call(&workspace, 0, with(json!({"command": "other"}))).unwrap_err();
+    assert_eq!(again.code, Code::Conflict, "{}", again.message);
+}
+
+#[test]
+fn a_schedule_is_paused_resumed_and_removed_by_its_name_or_its_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = workspace(runtime(folder.path()));
+    let made =
+        call(&workspace, 0, json!({"name": "sweep", "command": "a", "schedule": "every hour"})).unwrap();
+    let update = |name: &Value, action: &str| call(&workspace, 2, json!({"name": name, "action": action}));
+    let name = json!("sweep");
+    let paused = update(&name, "pause").unwrap();
+    assert_eq!(
+        (&paused["status"], &paused["changed"], paused.get("next_run")),
+        (&json!("paused"), &json!(true), None)
+    );
+    assert_eq!(update(&name, "pause").unwrap()["changed"], false);
+    assert_eq!(call(&workspace, 1, json!({"filter": "active"})).unwrap()["tasks"], json!([]));
+    let resumed = update(&made["schedule_id"], "resume").unwrap();
+    assert_eq!(
+        (&resumed["status"], &resumed["next_run"]),
+        (&json!("active"), &json!("2026-03-04T13:00:00+01:00"))
+    );
+    let missing = update(&json!("sweeep"), "remove").unwrap_err();
+    assert_eq!((missing.code, missing.hint.as_deref()), (Code::NotFound, Some("did you mean sweep?")));
+    assert_eq!(update(&name, "remove").unwrap()["status"], "removed");
+    assert_eq!(update(&name, "remove").unwrap_err().code, Code::NotFound);
+}
