@@ -63,6 +63,12 @@ impl Engine {
         Ok(checked.0)
     }
 
+    /// Returns the name of the profile in force, also after a change of the configuration.
+    pub fn profile_now(&self) -> String {
+        let latest = self.successor();
+        latest.as_deref().unwrap_or(self).policy.profile().to_owned()
+    }
+
     fn covered_check(
         &self,
         tool: &str,

@@ -16,6 +16,7 @@ use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
@@ -258,6 +259,11 @@ pub(crate) enum Command {
     Browser {
         #[command(subcommand)]
         command: BrowserCommand,
+    },
+    /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
+    Schedule {
+        #[command(subcommand)]
+        command: Option<ScheduleCommand>,
     },
     /// Tests what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

@@ -53,6 +53,8 @@ pub enum BookError {
 pub struct NewJob {
     /// Id, which no other schedule has.
     pub id: String,
+    /// Id of the call that stores it.
+    pub call: String,
     /// Name, for people and for later changes.
     pub name: String,
     /// Description, for people.
@@ -71,14 +73,16 @@ pub struct NewJob {
 pub struct ScheduleBook {
     store: Arc<dyn Store>,
     workspace: PathBuf,
-    zone: TimeZone,
+    /// Zone in which times of the day are meant; `None` for that of the machine, which may change.
+    zone: Option<TimeZone>,
     /// Function that is told of each change.
     on_change: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl ScheduleBook {
-    /// Creates the book of a workspace. Times of the day are meant in `zone`.
-    pub fn new(store: Arc<dyn Store>, workspace: PathBuf, zone: TimeZone) -> Self {
+    /// Creates the book of a workspace. Times of the day are meant in `zone`, or else in the zone of the
+    /// machine.
+    pub fn new(store: Arc<dyn Store>, workspace: PathBuf, zone: Option<TimeZone>) -> Self {
         Self { store, workspace, zone, on_change: Mutex::default() }
     }
 
@@ -97,7 +101,7 @@ impl ScheduleBook {
     /// # Errors
     /// [`BookError::Times`] says what is not understood.
     pub fn read(&self, times: &str, now: Timestamp) -> Result<Schedule, BookError> {
-        Ok(Schedule::parse(times, &now.to_zoned(self.zone.clone()))?)
+        Ok(Schedule::parse(times, &now.to_zoned(self.zone()))?)
     }
 
     /// Stores a job, and returns its row.
@@ -110,7 +114,7 @@ impl ScheduleBook {
             return Err(BookError::Name);
         }
         let schedule = self.read(&new.times, now)?;
-        let zone = self.zone.iana_name().ok_or(BookError::Zone)?.to_owned();
+        let zone = schedule.zone().iana_name().ok_or(BookError::Zone)?.to_owned();
         let times = match schedule.kind() {
             Kind::Recurring { cron_expression } => ScheduleTimes::Recurring(cron_expression),
             Kind::OneTime { run_at } => ScheduleTimes::OneTime(run_at),
@@ -129,6 +133,7 @@ impl ScheduleBook {
             rules: serde_json::to_string(&new.rules)?,
             state: ScheduleState::Active,
             created_at: now,
+            created_by: new.call,
             next_at: schedule.next(now),
             last_at: None,
             last_status: None,
@@ -214,6 +219,10 @@ impl ScheduleBook {
         now: Timestamp,
     ) -> Result<Option<Firing>, BookError> {
         Ok(self.store.schedules().claim_now(&row.id, claimer, now)?)
+    }
+
+    fn zone(&self) -> TimeZone {
+        self.zone.clone().unwrap_or_else(TimeZone::system)
     }
 
     fn changed(&self) {

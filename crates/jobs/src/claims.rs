@@ -13,8 +13,6 @@ use crate::{JobRules, restored};
 
 /// Time for which a claim holds without a renewal. A runner that is killed leaves its firings for so long.
 const LEASE: SignedDuration = SignedDuration::from_secs(60);
-/// Maximum number of firings that are claimed at once.
-const AT_ONCE: usize = 64;
 
 /// End of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +39,7 @@ impl Claims {
 
     /// Creates the claims of an owner, such as a process.
     pub fn new(store: Arc<dyn Store>, owner: String, workspace: &Path) -> Self {
-        let claimer = Claimer { owner, workspace: workspace.to_owned(), lease: LEASE, most: AT_ONCE };
+        let claimer = Claimer { owner, workspace: workspace.to_owned(), lease: LEASE, most: 1 };
         Self { store, claimer }
     }
 
@@ -55,10 +53,11 @@ impl Claims {
         self.store.schedules().next_claim(&self.claimer.workspace)
     }
 
-    /// Claims what is due, with the schedule of each firing.
-    pub fn due(&self, now: Timestamp) -> Result<Vec<(ScheduleRow, Firing)>, StoreError> {
+    /// Claims what is due, about `most` firings, with the schedule of each.
+    pub fn due(&self, now: Timestamp, most: usize) -> Result<Vec<(ScheduleRow, Firing)>, StoreError> {
         let schedules = self.store.schedules();
-        let claimed = schedules.claim_due(&self.claimer, now, &|row, open| due(row, open, now))?;
+        let claimer = Claimer { most, ..self.claimer.clone() };
+        let claimed = schedules.claim_due(&claimer, now, &|row, open| due(row, open, now))?;
         let mut found = Vec::with_capacity(claimed.len());
         for firing in claimed {
             // A schedule that was removed meanwhile has taken its firings with it.

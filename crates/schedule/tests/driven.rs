@@ -52,6 +52,7 @@ impl Driven {
             rules: "{}".to_owned(),
             state: ScheduleState::Active,
             created_at: now.timestamp(),
+            created_by: "c1".to_owned(),
             next_at: schedule.next(now.timestamp()),
             last_at: None,
             last_status: None,

@@ -43,6 +43,8 @@ pub struct ScheduleRow {
     pub state: ScheduleState,
     /// Time of the creation.
     pub created_at: Timestamp,
+    /// Id of the call that has created it.
+    pub created_by: String,
     /// First instant that was not claimed; `None` if there is no further one.
     pub next_at: Option<Timestamp>,
     /// Last instant that was claimed.

@@ -45,6 +45,7 @@ pub(crate) fn hourly(id: &str) -> ScheduleRow {
         rules: text("{}"),
         state: ScheduleState::Active,
         created_at: at(0),
+        created_by: "c1".to_owned(),
         next_at: Some(at(60)),
         last_at: None,
         last_status: None,

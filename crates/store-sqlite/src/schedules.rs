@@ -177,8 +177,9 @@ fn insert(connection: &Connection, row: &ScheduleRow) -> rusqlite::Result<()> {
     connection
         .execute(
             "INSERT INTO schedules (id, name, description, workspace, text, canonical, zone, cron, run_at_us, action,
-                ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled,
+                created_by)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 row.id,
                 row.name,
@@ -199,6 +200,7 @@ fn insert(connection: &Connection, row: &ScheduleRow) -> rusqlite::Result<()> {
                 row.last_status.map(store_api::FiringState::as_str),
                 row.failures,
                 row.disabled,
+                row.created_by,
             ],
         )
         .map(drop)

@@ -40,6 +40,7 @@ fn minutely(id: &str) -> ScheduleRow {
         rules: text("{}"),
         state: ScheduleState::Active,
         created_at: start(),
+        created_by: "c1".to_owned(),
         next_at: Some(start()),
         last_at: None,
         last_status: None,

@@ -11,6 +11,8 @@ pub struct JobRuntime {
     pub dialect: &'static str,
     /// Function that turns a command into the name of a tool of the dialect and its arguments.
     pub of_command: fn(&str) -> (&'static str, Value),
+    /// Function that reports whether a server runs the jobs of the workspace now.
+    pub is_served: Box<dyn Fn() -> bool + Send + Sync>,
     /// Reason why no agent carries out a task here, or `None` if one does.
     pub no_agent: Option<&'static str>,
 }

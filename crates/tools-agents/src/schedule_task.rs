@@ -197,6 +197,7 @@ impl Tool for ScheduleTask {
         } else {
             let new = NewJob {
                 id: id(&context.call.0),
+                call: context.call.0.clone(),
                 name: args.name.clone(),
                 description: args.description.clone().unwrap_or_default(),
                 times: args.schedule.clone(),
@@ -206,6 +207,11 @@ impl Tool for ScheduleTask {
             };
             Some(runtime.book.add(new, now).map_err(failed)?.id)
         };
+        if !(runtime.is_served)() {
+            context.warn(
+                "nothing runs it yet: schedules fire while `handfast up` serves this workspace".to_owned(),
+            );
+        }
         let Counts { total, active, paused } = Counts::in_book(&runtime.book)?;
         Ok(Output {
             schedule_id,

@@ -43,10 +43,11 @@ fn noon() -> Timestamp {
 fn runtime(folder: &Path) -> JobRuntime {
     let store = Arc::new(SqliteStore::open(folder).unwrap());
     JobRuntime {
-        book: ScheduleBook::new(store, "/w".into(), TimeZone::get("Europe/Berlin").unwrap()),
+        book: ScheduleBook::new(store, "/w".into(), TimeZone::get("Europe/Berlin").ok()),
         dialect: "handfast",
         of_command: |command| ("shell_execute", json!({"command": command})),
         no_agent: Some("no agent is set up"),
+        is_served: Box::new(|| true),
     }
 }
 
@@ -64,6 +65,7 @@ fn every_tool_of_the_family_fulfils_what_all_must() {
         folders.borrow_mut().push(folder);
         let nightly = NewJob {
             id: "job_1".to_owned(),
+            call: "c1".to_owned(),
             name: "nightly".to_owned(),
             description: String::new(),
             times: "every day at 3am".to_owned(),

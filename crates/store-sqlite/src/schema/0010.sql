@@ -17,6 +17,8 @@ CREATE TABLE schedules (
     -- active, paused or ended.
     state         TEXT NOT NULL,
     created_at_us INTEGER NOT NULL,
+    -- The call that has created it.
+    created_by    TEXT NOT NULL,
     -- The first instant that was not claimed.
     next_at_us    INTEGER,
     last_at_us    INTEGER,
