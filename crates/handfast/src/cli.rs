@@ -83,7 +83,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
     /// Permitted kinds of effect, within the policy: read, write, delete, run, connect, use_secret,
-    /// database_write or change_handfast; may be given several times [default: all kinds].
+    /// database_write, schedule or change_handfast; may be given several times [default: all kinds].
     #[arg(long, global = true, value_name = "KIND", value_parser = crate::cli_values::permission)]
     pub(crate) permission: Vec<EffectKind>,
     /// Folder for the audit log and all other durable state [default: $XDG_STATE_HOME/handfast].

@@ -1,11 +1,13 @@
 //! What the tools of schedules know of a runtime.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use dialects::Dialect;
 use jobs::ScheduleBook;
 use tools_agents::JobRuntime;
 
+use crate::clock::SystemClock;
 use crate::listening::serving;
 
 /// Reason why a task in words cannot run.
@@ -16,6 +18,7 @@ pub(crate) fn job_runtime(book: ScheduleBook, state: PathBuf, dialect: Dialect) 
     let workspace = book.workspace().to_owned();
     JobRuntime {
         book,
+        clock: Arc::new(SystemClock),
         dialect: dialect.as_str(),
         of_command: dialect.command_call(),
         is_served: Box::new(move || serving(&state, &workspace).is_some()),

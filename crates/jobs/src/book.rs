@@ -104,15 +104,29 @@ impl ScheduleBook {
         Ok(Schedule::parse(times, &now.to_zoned(self.zone()))?)
     }
 
+    /// Checks that a name could be that of a new schedule.
+    ///
+    /// # Errors
+    /// [`BookError::Name`], [`BookError::Taken`], [`BookError::Store`].
+    pub fn is_free(&self, name: &str) -> Result<(), BookError> {
+        let length = name.chars().count();
+        if length == 0 || length > LONGEST_NAME || name.chars().any(char::is_control) {
+            return Err(BookError::Name);
+        }
+        let named = self.store.schedules().named(&self.workspace, name)?;
+        if named.is_some_and(|row| row.state != ScheduleState::Ended) {
+            Err(BookError::Taken(name.to_owned()))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Stores a job, and returns its row.
     ///
     /// # Errors
     /// Every [`BookError`] but `Missing` and `Over`. Nothing is stored then.
     pub fn add(&self, new: NewJob, now: Timestamp) -> Result<ScheduleRow, BookError> {
-        let length = new.name.chars().count();
-        if length == 0 || length > LONGEST_NAME || new.name.chars().any(char::is_control) {
-            return Err(BookError::Name);
-        }
+        self.is_free(&new.name)?;
         let schedule = self.read(&new.times, now)?;
         let zone = schedule.zone().iana_name().ok_or(BookError::Zone)?.to_owned();
         let times = match schedule.kind() {
@@ -156,16 +170,28 @@ impl ScheduleBook {
         Ok(self.store.schedules().list(Some(&self.workspace), filter)?)
     }
 
+    /// Returns the numbers of active and of paused schedules.
+    ///
+    /// # Errors
+    /// [`BookError::Store`].
+    pub fn counts(&self) -> Result<(u32, u32), BookError> {
+        Ok(self.store.schedules().counts(&self.workspace)?)
+    }
+
     /// Finds a schedule of the workspace by its id or its name. Of several ended ones with one name, the
     /// latest is meant, and one that has not ended comes first.
     ///
     /// # Errors
     /// [`BookError::Missing`], [`BookError::Store`].
     pub fn find(&self, named: &str) -> Result<ScheduleRow, BookError> {
-        let mut rows = self.list(ScheduleFilter::All)?;
-        rows.retain(|row| row.id == named || row.name == named);
-        let best = |row: &ScheduleRow| (row.id == named, row.state != ScheduleState::Ended, row.created_at);
-        rows.into_iter().max_by_key(best).ok_or_else(|| BookError::Missing(named.to_owned()))
+        let schedules = self.store.schedules();
+        let by_id = schedules.find(named)?.filter(|row| row.workspace == self.workspace);
+        match by_id {
+            Some(row) => Ok(row),
+            None => {
+                schedules.named(&self.workspace, named)?.ok_or_else(|| BookError::Missing(named.to_owned()))
+            }
+        }
     }
 
     /// Pauses a schedule; returns false if it was not active.

@@ -94,7 +94,7 @@ mod tests {
         );
         assert_eq!(ceiling.expires_at, Some(Timestamp::UNIX_EPOCH));
         let allowed = EffectKind::ALL.map(|kind| ceiling.effects.has(kind));
-        assert_eq!(allowed, [true, false, false, true, true, false, false, false]);
+        assert_eq!(allowed, [true, false, false, true, true, false, false, false, false]);
     }
 
     #[test]

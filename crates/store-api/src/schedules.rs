@@ -283,6 +283,12 @@ pub trait Schedules: Send + Sync {
     /// Returns one schedule.
     fn find(&self, id: &str) -> Result<Option<ScheduleRow>, StoreError>;
 
+    /// Returns the schedule of a workspace with this name: the one that has not ended, or else the latest.
+    fn named(&self, workspace: &Path, name: &str) -> Result<Option<ScheduleRow>, StoreError>;
+
+    /// Returns the numbers of active and of paused schedules of a workspace.
+    fn counts(&self, workspace: &Path) -> Result<(u32, u32), StoreError>;
+
     /// Lists the schedules of a workspace, or all of them, in the order of their creation.
     fn list(&self, workspace: Option<&Path>, filter: ScheduleFilter) -> Result<Vec<ScheduleRow>, StoreError>;
 

@@ -144,6 +144,19 @@ fn listed(handles: &Handles<'_>) -> Result<(), Problem> {
         let rows = other.schedules().list(workspace.map(Path::new), filter)?;
         Ok(rows.into_iter().map(|row| row.id).collect())
     };
+    let counts = other.schedules().counts(Path::new(WORKSPACE))?;
+    equal("the numbers of active and of paused ones", counts, (0, 1))?;
+    let named = |name: &str| other.schedules().named(Path::new(WORKSPACE), name);
+    let states = ["name of s1", "name of s3", "name of s2"]
+        .map(|name| named(name).map(|row| row.map(|row| row.state)));
+    let [first, third, elsewhere] = states;
+    equal("one by its name", first?, Some(ScheduleState::Paused))?;
+    equal("an ended one by its name", third?, Some(ScheduleState::Ended))?;
+    equal("one of another workspace", elsewhere?, None)?;
+    let again = ScheduleRow { id: "s4".to_owned(), name: "name of s3".to_owned(), ..hourly("s4") };
+    one.schedules().add(&again)?;
+    equal("the one that has not ended", named("name of s3")?.map(|row| row.id), Some("s4".to_owned()))?;
+    one.schedules().remove("s4")?;
     equal("the open ones", ids(None, ScheduleFilter::Open)?, "s1s2".to_owned())?;
     equal("the open ones of a workspace", ids(Some(WORKSPACE), ScheduleFilter::Open)?, "s1".to_owned())?;
     equal("the active ones", ids(None, ScheduleFilter::Active)?, "s2".to_owned())?;

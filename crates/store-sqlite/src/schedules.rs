@@ -63,6 +63,35 @@ impl Schedules for SqliteSchedules {
         self.database.read(|connection| find(connection, id))
     }
 
+    fn named(&self, workspace: &Path, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        // Two statements, because each has an index.
+        self.database.read(|connection| {
+            let open = format!(
+                "SELECT {SCHEDULE} FROM schedules WHERE workspace = ? AND name = ? AND state <> 'ended'"
+            );
+            let ended = format!(
+                "SELECT {SCHEDULE} FROM schedules WHERE workspace = ? AND name = ? AND state = 'ended'
+                 ORDER BY created_at_us DESC LIMIT 1"
+            );
+            let values = params![bytes(workspace), name];
+            let found = connection.prepare_cached(&open)?.query_row(values, read_schedule).optional()?;
+            match found {
+                Some(row) => Ok(Some(row)),
+                None => connection.prepare_cached(&ended)?.query_row(values, read_schedule).optional(),
+            }
+        })
+    }
+
+    fn counts(&self, workspace: &Path) -> Result<(u32, u32), StoreError> {
+        self.database.read(|connection| {
+            let sql = "SELECT count(*) FROM schedules WHERE workspace = ? AND state = ?";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut count =
+                |state: &str| statement.query_row(params![bytes(workspace), state], |row| row.get(0));
+            Ok((count("active")?, count("paused")?))
+        })
+    }
+
     fn list(&self, workspace: Option<&Path>, filter: ScheduleFilter) -> Result<Vec<ScheduleRow>, StoreError> {
         let chosen = match filter {
             ScheduleFilter::Open => "state <> 'ended'",

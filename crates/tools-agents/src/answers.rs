@@ -11,24 +11,18 @@ use tool::{Code, ToolError, nearest};
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Counts {
     /// Number of schedules.
-    pub(crate) total: u64,
+    pub(crate) total: u32,
     /// Number of those that fire.
-    pub(crate) active: u64,
+    pub(crate) active: u32,
     /// Number of those that are paused.
-    pub(crate) paused: u64,
+    pub(crate) paused: u32,
 }
 
 impl Counts {
-    /// Counts the schedules that have not ended.
-    pub(crate) fn of(rows: &[ScheduleRow]) -> Self {
-        let count = |state| rows.iter().filter(|row| row.state == state).count() as u64;
-        let (active, paused) = (count(ScheduleState::Active), count(ScheduleState::Paused));
-        Self { total: active + paused, active, paused }
-    }
-
     /// Counts the schedules of a book.
     pub(crate) fn in_book(book: &ScheduleBook) -> Result<Self, ToolError> {
-        Ok(Self::of(&book.list(ScheduleFilter::Open).map_err(failed)?))
+        let (active, paused) = book.counts().map_err(failed)?;
+        Ok(Self { total: active + paused, active, paused })
     }
 }
 

@@ -1,12 +1,17 @@
 //! What the tools of schedules know of their runtime.
 
+use std::sync::Arc;
+
 use jobs::ScheduleBook;
 use serde_json::Value;
+use tool::Clock;
 
 /// The part of a runtime that stores jobs, a service of the tools.
 pub struct JobRuntime {
     /// Schedules of the workspace.
     pub book: ScheduleBook,
+    /// Wall clock.
+    pub clock: Arc<dyn Clock>,
     /// Dialect in which tools are named.
     pub dialect: &'static str,
     /// Function that turns a command into the name of a tool of the dialect and its arguments.

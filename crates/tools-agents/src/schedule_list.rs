@@ -39,11 +39,11 @@ pub struct Output {
     /// Schedules, in the order of their creation.
     tasks: Vec<Task>,
     /// Number of all schedules, whatever the filter.
-    total: u64,
+    total: u32,
     /// Number of active ones.
-    active: u64,
+    active: u32,
     /// Number of paused ones.
-    paused: u64,
+    paused: u32,
 }
 
 /// A schedule.
@@ -91,13 +91,13 @@ impl Tool for ScheduleList {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let runtime = context.service::<JobRuntime>()?;
-        let mut rows = runtime.book.list(ScheduleFilter::Open).map_err(failed)?;
-        let Counts { total, active, paused } = Counts::of(&rows);
-        rows.retain(|row| match args.filter {
-            Filter::All => true,
-            Filter::Active => row.state == jobs::ScheduleState::Active,
-            Filter::Paused => row.state == jobs::ScheduleState::Paused,
-        });
+        let filter = match args.filter {
+            Filter::All => ScheduleFilter::Open,
+            Filter::Active => ScheduleFilter::Active,
+            Filter::Paused => ScheduleFilter::Paused,
+        };
+        let rows = runtime.book.list(filter).map_err(failed)?;
+        let Counts { total, active, paused } = Counts::in_book(&runtime.book)?;
         let task = |row: jobs::ScheduleRow| {
             let zone = zone(&row);
             let is_active = row.state == jobs::ScheduleState::Active;

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tool::{
-    Class, Code, Context, Example, Lane, LaterCalls, Level, Place, Plan, Presentation, Spec, TextCap,
-    Timeout, Tool, ToolError,
+    Class, Code, Context, Effect, Example, Lane, LaterCalls, Level, Place, Plan, PlanContext, Presentation,
+    Spec, TextCap, Timeout, Tool, ToolError,
 };
 use tool_support::covering;
 
@@ -119,11 +119,11 @@ pub struct Output {
     /// Next runs, RFC 3339, at most three.
     next_runs: Vec<String>,
     /// Number of schedules now.
-    total: u64,
+    total: u32,
     /// Number of active ones.
-    active: u64,
+    active: u32,
     /// Number of paused ones.
-    paused: u64,
+    paused: u32,
 }
 
 impl Tool for ScheduleTask {
@@ -148,8 +148,20 @@ impl Tool for ScheduleTask {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        let level = if args.dry_run { Level::Safe } else { Level::Moderate };
-        Ok(Plan { level: Some(level), ..Plan::of(vec![]) })
+        let what = format!("{}, {}: {}", args.name, args.schedule, args.task()?);
+        Ok(Plan::of(vec![Effect::Schedule { what }]).only_tried(args.dry_run))
+    }
+
+    fn plans_now(&self, _args: &Args) -> bool {
+        true
+    }
+
+    /// Refuses what cannot be stored, before a human is asked.
+    async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
+        let runtime = now.services.get::<JobRuntime>()?;
+        runtime.book.read(&args.schedule, runtime.clock.now()).map_err(failed)?;
+        runtime.book.is_free(&args.name).map_err(failed)?;
+        Ok(plan)
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
@@ -229,26 +241,35 @@ impl Tool for ScheduleTask {
     }
 }
 
+/// Task of the arguments.
+enum Task<'a> {
+    Goal(&'a str),
+    Command(&'a str),
+    Tool(&'a str),
+}
+
 impl Args {
-    /// Returns the action: exactly one of the three kinds.
-    fn action(&self, runtime: &JobRuntime) -> Result<Action, ToolError> {
-        let dialect = runtime.dialect.to_owned();
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
-        let (goal, command, tool) = (given(&self.task_goal), given(&self.command), given(&self.tool));
-        if self.arguments.is_some() && tool.is_none() {
+    /// Returns the task in words.
+    fn task(&self) -> Result<String, ToolError> {
+        Ok(match self.kind()? {
+            Task::Goal(goal) => goal.to_owned(),
+            Task::Command(command) => format!("run {command}"),
+            Task::Tool(tool) => {
+                let arguments = Value::Object(self.arguments.clone().unwrap_or_default());
+                format!("{tool} {arguments}")
+            }
+        })
+    }
+
+    /// Returns the task: exactly one of the three kinds. A goal beside one of the others describes it.
+    fn kind(&self) -> Result<Task<'_>, ToolError> {
+        if self.arguments.is_some() && self.tool.is_none() {
             return Err(ToolError::validation("arguments", "belongs to `tool`, which is missing"));
         }
-        match (goal, command, tool) {
-            (Some(goal), None, None) => Ok(Action::Task { dialect, goal }),
-            // A goal beside one of the others describes it.
-            (_, Some(command), None) => {
-                let (tool, arguments) = (runtime.of_command)(&command);
-                Ok(Action::Call { dialect, tool: tool.to_owned(), arguments })
-            }
-            (_, None, Some(tool)) => {
-                let arguments = Value::Object(self.arguments.clone().unwrap_or_default());
-                Ok(Action::Call { dialect, tool, arguments })
-            }
+        match (given(self.task_goal.as_ref()), given(self.command.as_ref()), given(self.tool.as_ref())) {
+            (Some(goal), None, None) => Ok(Task::Goal(goal)),
+            (_, Some(command), None) => Ok(Task::Command(command)),
+            (_, None, Some(tool)) => Ok(Task::Tool(tool)),
             (None, None, None) => {
                 Err(ToolError::validation("task_goal", "is missing; give it, `command` or `tool`"))
             }
@@ -256,6 +277,22 @@ impl Args {
                 Err(ToolError::validation("command", "cannot be given together with `tool`"))
             }
         }
+    }
+
+    /// Returns the action that is stored.
+    fn action(&self, runtime: &JobRuntime) -> Result<Action, ToolError> {
+        let dialect = runtime.dialect.to_owned();
+        Ok(match self.kind()? {
+            Task::Goal(goal) => Action::Task { dialect, goal: goal.to_owned() },
+            Task::Command(command) => {
+                let (tool, arguments) = (runtime.of_command)(command);
+                Action::Call { dialect, tool: tool.to_owned(), arguments }
+            }
+            Task::Tool(tool) => {
+                let arguments = Value::Object(self.arguments.clone().unwrap_or_default());
+                Action::Call { dialect, tool: tool.to_owned(), arguments }
+            }
+        })
     }
 
     fn rules(&self) -> JobRules {
@@ -277,6 +314,11 @@ impl Args {
             deadline_seconds: self.deadline_minutes.map_or(default.deadline_seconds, |minutes| minutes * 60),
         }
     }
+}
+
+/// Returns a text that is more than space.
+fn given(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.trim().is_empty())
 }
 
 /// Returns the id of a schedule, from the random end of its call's id.

@@ -4,7 +4,8 @@ use jobs::ScheduleState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, PlanContext, Presentation, Spec, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 use crate::answers::{Counts, failed, find, status, told, zone};
@@ -35,6 +36,16 @@ pub(crate) enum Action {
     Remove,
 }
 
+impl Action {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Remove => "remove",
+        }
+    }
+}
+
 /// Result of `schedule_update`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
@@ -50,11 +61,11 @@ pub struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_run: Option<String>,
     /// Number of schedules now.
-    total: u64,
+    total: u32,
     /// Number of active ones.
-    active: u64,
+    active: u32,
     /// Number of paused ones.
-    paused: u64,
+    paused: u32,
 }
 
 impl Tool for ScheduleUpdate {
@@ -78,18 +89,25 @@ impl Tool for ScheduleUpdate {
         presentation: Presentation::Record,
     };
 
-    fn plan(&self, _args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        Ok(Plan::of(vec![]))
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        let what = format!("{} {}", args.action.verb(), args.name);
+        Ok(Plan::of(vec![Effect::Schedule { what }]))
+    }
+
+    fn plans_now(&self, _args: &Args) -> bool {
+        true
+    }
+
+    /// Refuses a name that does not exist, before a human is asked.
+    async fn plan_now(&self, now: &PlanContext<'_>, args: &Args, plan: Plan) -> Result<Plan, ToolError> {
+        find(&now.services.get::<JobRuntime>()?.book, &args.name)?;
+        Ok(plan)
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let row = context.service::<JobRuntime>().ok()?.book.find(&args.name).ok()?;
-        let verb = match args.action {
-            Action::Pause => "pauses",
-            Action::Resume => "resumes",
-            Action::Remove => "removes, with its history,",
-        };
-        Some(format!("{verb} {}: {}", row.name, row.canonical))
+        let history = if args.action == Action::Remove { ", with its history" } else { "" };
+        Some(format!("{} {}, {}{history}", args.action.verb(), row.name, row.canonical))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

@@ -44,6 +44,7 @@ fn runtime(folder: &Path) -> JobRuntime {
     let store = Arc::new(SqliteStore::open(folder).unwrap());
     JobRuntime {
         book: ScheduleBook::new(store, "/w".into(), TimeZone::get("Europe/Berlin").ok()),
+        clock: Arc::new(FixedClock(noon())),
         dialect: "handfast",
         of_command: |command| ("shell_execute", json!({"command": command})),
         no_agent: Some("no agent is set up"),

@@ -327,6 +327,8 @@ forwards! { Schedules by schedules; {
 }
     fn add(row: &ScheduleRow) -> StoreResult<AddOutcome>;
     fn find(id: &str) -> StoreResult<Option<ScheduleRow>>;
+    fn named(workspace: &Path, name: &str) -> StoreResult<Option<ScheduleRow>>;
+    fn counts(workspace: &Path) -> StoreResult<(u32, u32)>;
     fn list(workspace: Option<&Path>, filter: ScheduleFilter) -> StoreResult<Vec<ScheduleRow>>;
     fn resume(id: &str, next_at: Option<Timestamp>) -> StoreResult<bool>;
     fn remove(id: &str) -> StoreResult<bool>;
