@@ -15,7 +15,7 @@ pub struct ScheduleList;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Which schedules.
+    /// Schedules to list.
     #[serde(default)]
     filter: Filter,
 }
@@ -55,15 +55,15 @@ struct Task {
     name: String,
     /// Times, in their canonical form.
     schedule: String,
-    /// Next firing, RFC 3339; absent if there is none.
+    /// Next run, RFC 3339; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_run: Option<String>,
-    /// Last firing, RFC 3339; absent if there was none.
+    /// Last run, RFC 3339; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_run: Option<String>,
     /// `active` or `paused`.
     status: String,
-    /// Outcome of the last firing that ended: `done` or `failed`.
+    /// Outcome of the last run that ended: `done` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_status: Option<String>,
     /// Reason why too many failures have paused it.

@@ -50,7 +50,7 @@ pub struct Args {
     #[serde(default)]
     #[schemars(range(min = 0, max = 20))]
     max_retries: Option<u32>,
-    /// Runs that nothing was there for: `once` makes up for the last one.
+    /// Runs missed while no server was there: `once` makes up for the last one.
     #[serde(default)]
     missed: MissedRuns,
     /// A run that is due while an earlier one goes on.

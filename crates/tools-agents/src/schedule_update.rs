@@ -20,7 +20,7 @@ pub struct ScheduleUpdate;
 pub struct Args {
     /// Name or id of the schedule.
     name: String,
-    /// `pause`: nothing fires. `resume`: fires again, and forgets failures. `remove`: deletes it with its history.
+    /// `pause` until `resume`, which also forgets failures; `remove` with the history.
     action: Action,
 }
 
@@ -57,7 +57,7 @@ pub struct Output {
     status: String,
     /// False if it was so before.
     changed: bool,
-    /// Next firing, RFC 3339; absent if there is none.
+    /// Next run, RFC 3339; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_run: Option<String>,
     /// Number of schedules now.
