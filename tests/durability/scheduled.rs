@@ -16,7 +16,7 @@ fn kills() -> u64 {
     if std::env::var_os("HANDFAST_EVERY_POINT").is_some() { 1_000 } else { 6 }
 }
 
-/// Returns a number below `most`, the same for the same `seed` (SplitMix64, by its author).
+/// Returns a number below `most`, the same for the same `seed` (`SplitMix64`).
 fn chance(seed: u64, most: u64) -> u64 {
     let mut mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -94,7 +94,10 @@ fn a_timeout_a_denial_and_what_is_not_there_have_the_errors_of_the_source() {
         (others[0]["SCOPE"].as_str(), others[0]["ERROR"].as_str()),
         ("[mcp]", "mcp_unavailable:playwright")
     );
-    assert_eq!((others[1]["SCOPE"].as_str(), others[1]["ERROR"].as_str()), ("[canvas]", "unsupported:canvas"));
+    assert_eq!(
+        (others[1]["SCOPE"].as_str(), others[1]["ERROR"].as_str()),
+        ("[canvas]", "unsupported:canvas")
+    );
     assert_eq!(specialist.end(), Some(0));
 }
 

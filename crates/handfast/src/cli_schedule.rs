@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) enum ScheduleCommand {
     /// Lists the schedules of the workspace, with their next and last runs.
     List {
-        /// Also list those that have ended.
+        /// List schedules that have ended, too.
         #[arg(long)]
         all: bool,
         /// Print JSON.
@@ -88,10 +88,10 @@ pub(crate) struct AddArgs {
     /// Times that a failed run is tried again.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub(crate) retries: u32,
-    /// What becomes of runs that nothing was there for.
+    /// Treatment of runs that were missed because no server was there.
     #[arg(long, value_name = "RULE", default_value = "once")]
     pub(crate) missed: MissedRule,
-    /// What becomes of a run that is due while an earlier one goes on.
+    /// Treatment of a run that is due while an earlier one goes on.
     #[arg(long, value_name = "RULE", default_value = "skip")]
     pub(crate) overlap: OverlapRule,
     /// Maximum random delay of a run, in seconds.
@@ -101,21 +101,21 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum MissedRule {
-    /// They are left out.
+    /// Leave them out.
     Skip,
-    /// The last one is made up for.
+    /// Make up for the last one.
     Once,
-    /// All are made up for, one after another, at most 100.
+    /// Make up for all, one after another, at most 100.
     All,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum OverlapRule {
-    /// The run is left out.
+    /// Leave the run out.
     Skip,
-    /// The run waits for the earlier one. One may wait.
+    /// Let the run wait for the earlier one. One may wait.
     Queue,
-    /// Both run.
+    /// Run both.
     Allow,
 }
 

@@ -1,4 +1,4 @@
-//! What the tools of schedules know of a runtime.
+//! The part of a runtime that the tools of schedules know.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::listening::serving;
 /// Reason why a task in words cannot run.
 pub(crate) const NO_AGENT: &str = "this version of Handfast has no agent that carries out a task in words";
 
-/// Returns what the tools of schedules know of a runtime with this state folder.
+/// Returns the part that the tools of schedules know of a runtime with this state folder.
 pub(crate) fn job_runtime(book: ScheduleBook, state: PathBuf, dialect: Dialect) -> JobRuntime {
     let workspace = book.workspace().to_owned();
     JobRuntime {

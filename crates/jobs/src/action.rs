@@ -1,4 +1,4 @@
-//! What a job does.
+//! Actions of jobs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -61,7 +61,7 @@ pub struct NewJob {
     pub description: String,
     /// Times: a cron line or a phrase.
     pub times: String,
-    /// What the job does.
+    /// Action of the job.
     pub action: Action,
     /// Rules for missed, overlapping and failed firings.
     pub rules: JobRules,

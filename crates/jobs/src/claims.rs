@@ -16,7 +16,7 @@ const LEASE: SignedDuration = SignedDuration::from_secs(60);
 
 /// End of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct AttemptOutcome {
     /// True if the attempt has succeeded.
     pub succeeded: bool,
     /// Outcome, for people.
@@ -76,8 +76,8 @@ impl Claims {
 
     /// Records the end of an attempt, and plans the next one by the rules of the job. Returns false if the
     /// claim is void.
-    pub fn finish(&self, claim: &Claim, ended: &Ended, now: Timestamp) -> Result<bool, StoreError> {
-        let Ended { succeeded, outcome, output } = ended.clone();
+    pub fn finish(&self, claim: &Claim, ended: &AttemptOutcome, now: Timestamp) -> Result<bool, StoreError> {
+        let AttemptOutcome { succeeded, outcome, output } = ended.clone();
         let end = AttemptEnd { succeeded, outcome, output };
         self.store.schedules().finish(claim, &end, now, &|row, firing| after(row, firing, ended, now))
     }
@@ -91,7 +91,7 @@ pub(crate) fn rules(row: &ScheduleRow) -> JobRules {
 fn due(row: &ScheduleRow, open: OpenFirings, now: Timestamp) -> Due {
     let Some(first) = row.next_at else { return Due::default() };
     let Ok(schedule) = restored(row) else {
-        // Its one firing fails with the reason, and disables it.
+        // The one firing fails with the reason, and disables the schedule.
         return Due { fire: vec![first], ..Due::default() };
     };
     let open = Open { running: open.running, queued: open.queued };
@@ -99,7 +99,7 @@ fn due(row: &ScheduleRow, open: OpenFirings, now: Timestamp) -> Due {
     Due { fire: plan.fire, queue: plan.queue, next_at: plan.next_at }
 }
 
-fn after(row: &ScheduleRow, firing: &Firing, ended: &Ended, now: Timestamp) -> AfterAttempt {
+fn after(row: &ScheduleRow, firing: &Firing, ended: &AttemptOutcome, now: Timestamp) -> AfterAttempt {
     if let Err(error) = restored(row) {
         let failures = row.failures.saturating_add(1);
         return AfterAttempt { failures, retry_at: None, disabled: Some(error.to_string()) };

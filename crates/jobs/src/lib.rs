@@ -10,6 +10,6 @@ mod rules;
 
 pub use action::Action;
 pub use book::{BookError, NewJob, ScheduleBook, restored};
-pub use claims::{Claims, Ended};
+pub use claims::{AttemptOutcome, Claims};
 pub use rules::{JobRules, Missed, Overlapping};
 pub use store_api::{Claim, Firing, FiringState, ScheduleFilter, ScheduleRow, ScheduleState, StoreError};

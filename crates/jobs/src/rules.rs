@@ -14,12 +14,12 @@ const MOST_MADE_UP: usize = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are left out.
+    /// Missed instants are left out.
     Skip,
     /// The last one fires.
     #[default]
     Once,
-    /// They fire one after another, the last 100 of them.
+    /// Missed instants fire one after another, the last 100 of them.
     All,
 }
 

@@ -1,4 +1,4 @@
-//! What the tools of schedules answer.
+//! Shared parts of the answers of the scheduling tools.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

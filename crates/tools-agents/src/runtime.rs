@@ -1,4 +1,4 @@
-//! What the tools of schedules know of their runtime.
+//! The part of a runtime that the tools of schedules know.
 
 use std::sync::Arc;
 

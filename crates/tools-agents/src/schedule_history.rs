@@ -96,3 +96,19 @@ impl Tool for ScheduleHistory {
         Ok(Output { runs: firings.into_iter().map(run).collect(), schedule_id: row.id, name: row.name })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Code;
+
+    use crate::tests::{call, runtime, workspace};
+
+    #[test]
+    fn refuses_a_schedule_that_does_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = workspace(runtime(folder.path()));
+        let error = call(&workspace, 3, json!({"name": "nobody"})).unwrap_err();
+        assert_eq!(error.code, Code::NotFound, "{}", error.message);
+    }
+}

@@ -115,3 +115,19 @@ impl Tool for ScheduleList {
         Ok(Output { tasks: rows.into_iter().map(task).collect(), total, active, paused })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Code;
+
+    use crate::tests::{call, runtime, workspace};
+
+    #[test]
+    fn refuses_a_filter_that_it_does_not_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = workspace(runtime(folder.path()));
+        let error = call(&workspace, 1, json!({"filter": "ended"})).unwrap_err();
+        assert_eq!(error.code, Code::Validation, "{}", error.message);
+    }
+}

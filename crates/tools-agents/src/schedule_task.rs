@@ -334,3 +334,51 @@ fn next_runs(schedule: &Schedule, now: Timestamp) -> Vec<String> {
 fn zone_name(schedule: &Schedule) -> String {
     schedule.zone().iana_name().unwrap_or("without a name").to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Code;
+
+    use super::*;
+    use crate::tests::{call, runtime, workspace};
+
+    #[test]
+    fn refuses_what_cannot_be_and_stores_nothing_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = testkit::TestSecrets::of(&[("token", "hunter2hunter2")]);
+        let workspace = workspace(runtime(folder.path())).covering(secrets);
+        let base = json!({"name": "n", "schedule": "every hour"});
+        let with = |more: Value| {
+            let mut arguments = base.clone();
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            arguments
+        };
+        for (more, code, told) in [
+            (json!({}), Code::Validation, "`task_goal`"),
+            (json!({"task_goal": " "}), Code::Validation, "`task_goal`"),
+            (json!({"command": "a", "tool": "b"}), Code::Validation, "`command`"),
+            (json!({"command": "a", "arguments": {}}), Code::Validation, "`arguments`"),
+            (json!({"tool": "missing"}), Code::NotFound, "missing"),
+            (json!({"tool": "denied"}), Code::Permission, "a rule"),
+            (json!({"command": "echo hunter2hunter2"}), Code::Permission, "secret"),
+            (json!({"command": "a", "schedule": "jede Stunde"}), Code::Validation, "`every"),
+            (json!({"command": "a", "schedule": "0 0 30 2 *"}), Code::Validation, "never"),
+            (json!({"command": "a", "schedule": "0 0 9 * * *"}), Code::Validation, "seconds"),
+            (json!({"command": "a", "schedule": "at 2020-01-01 10:00"}), Code::Validation, "schedule"),
+            (json!({"command": "a", "name": ""}), Code::Validation, "`name`"),
+            (json!({"command": "a", "name": "a\nb"}), Code::Validation, "`name`"),
+            (json!({"command": "a", "name": "x".repeat(101)}), Code::Validation, "`name`"),
+        ] {
+            let error = call(&workspace, 0, with(more.clone())).unwrap_err();
+            assert_eq!(error.code, code, "{more}: {}", error.message);
+            assert!(error.message.contains(told), "{more}: {}", error.message);
+        }
+        assert_eq!(call(&workspace, 1, json!({})).unwrap()["total"], 0);
+        let dry = call(&workspace, 0, with(json!({"command": "a", "dry_run": true}))).unwrap();
+        assert_eq!((dry.get("schedule_id"), &dry["total"]), (None, &json!(0)));
+        call(&workspace, 0, with(json!({"command": "a"}))).unwrap();
+        let again = call(&workspace, 0, with(json!({"command": "other"}))).unwrap_err();
+        assert_eq!(again.code, Code::Conflict, "{}", again.message);
+    }
+}

@@ -139,3 +139,19 @@ impl Tool for ScheduleUpdate {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::Code;
+
+    use crate::tests::{call, runtime, workspace};
+
+    #[test]
+    fn refuses_a_schedule_that_does_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = workspace(runtime(folder.path()));
+        let error = call(&workspace, 2, json!({"name": "nobody", "action": "pause"})).unwrap_err();
+        assert_eq!(error.code, Code::NotFound, "{}", error.message);
+    }
+}

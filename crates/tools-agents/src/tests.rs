@@ -40,7 +40,7 @@ fn noon() -> Timestamp {
     "2026-03-04T11:00:00Z".parse().unwrap()
 }
 
-fn runtime(folder: &Path) -> JobRuntime {
+pub(crate) fn runtime(folder: &Path) -> JobRuntime {
     let store = Arc::new(SqliteStore::open(folder).unwrap());
     JobRuntime {
         book: ScheduleBook::new(store, "/w".into(), TimeZone::get("Europe/Berlin").ok()),
@@ -52,7 +52,7 @@ fn runtime(folder: &Path) -> JobRuntime {
     }
 }
 
-fn workspace(runtime: JobRuntime) -> Workspace {
+pub(crate) fn workspace(runtime: JobRuntime) -> Workspace {
     let later: Arc<dyn LaterCalls> = Arc::new(Lenient);
     Workspace::new().with_service(Arc::new(runtime)).with_service(Arc::new(later))
 }
@@ -80,7 +80,8 @@ fn every_tool_of_the_family_fulfils_what_all_must() {
     testkit::check_family(&super::tools(), fresh);
 }
 
-fn call(workspace: &Workspace, tool: usize, arguments: Value) -> Result<Value, ToolError> {
+/// Calls a tool of the family by its place in the list.
+pub(crate) fn call(workspace: &Workspace, tool: usize, arguments: Value) -> Result<Value, ToolError> {
     let mut context = workspace.context();
     context.clock = Arc::new(FixedClock(noon()));
     let mut hasher = DefaultHasher::new();
@@ -117,45 +118,6 @@ fn the_eleven_examples_of_the_source_are_understood() {
     let listed = call(&workspace, 1, json!({})).unwrap();
     assert_eq!((listed["tasks"].as_array().unwrap().len(), &listed["active"]), (11, &json!(11)));
     assert_eq!(listed["tasks"][0]["next_run"], "2026-03-05T09:00:00+01:00");
-}
-
-#[test]
-fn a_task_that_cannot_be_is_refused_and_nothing_is_stored() {
-    let folder = tempfile::tempdir().unwrap();
-    let secrets = testkit::TestSecrets::of(&[("token", "hunter2hunter2")]);
-    let workspace = workspace(runtime(folder.path())).covering(secrets);
-    let base = json!({"name": "n", "schedule": "every hour"});
-    let with = |more: Value| {
-        let mut arguments = base.clone();
-        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        arguments
-    };
-    for (more, code, told) in [
-        (json!({}), Code::Validation, "`task_goal`"),
-        (json!({"task_goal": " "}), Code::Validation, "`task_goal`"),
-        (json!({"command": "a", "tool": "b"}), Code::Validation, "`command`"),
-        (json!({"command": "a", "arguments": {}}), Code::Validation, "`arguments`"),
-        (json!({"tool": "missing"}), Code::NotFound, "missing"),
-        (json!({"tool": "denied"}), Code::Permission, "a rule"),
-        (json!({"command": "echo hunter2hunter2"}), Code::Permission, "secret"),
-        (json!({"command": "a", "schedule": "jede Stunde"}), Code::Validation, "`every"),
-        (json!({"command": "a", "schedule": "0 0 30 2 *"}), Code::Validation, "never"),
-        (json!({"command": "a", "schedule": "0 0 9 * * *"}), Code::Validation, "seconds"),
-        (json!({"command": "a", "schedule": "at 2020-01-01 10:00"}), Code::Validation, "schedule"),
-        (json!({"command": "a", "name": ""}), Code::Validation, "`name`"),
-        (json!({"command": "a", "name": "a\nb"}), Code::Validation, "`name`"),
-        (json!({"command": "a", "name": "x".repeat(101)}), Code::Validation, "`name`"),
-    ] {
-        let error = call(&workspace, 0, with(more.clone())).unwrap_err();
-        assert_eq!(error.code, code, "{more}: {}", error.message);
-        assert!(error.message.contains(told), "{more}: {}", error.message);
-    }
-    assert_eq!(call(&workspace, 1, json!({})).unwrap()["total"], 0);
-    let dry = call(&workspace, 0, with(json!({"command": "a", "dry_run": true}))).unwrap();
-    assert_eq!((dry.get("schedule_id"), &dry["total"]), (None, &json!(0)));
-    call(&workspace, 0, with(json!({"command": "a"}))).unwrap();
-    let again = call(&workspace, 0, with(json!({"command": "other"}))).unwrap_err();
-    assert_eq!(again.code, Code::Conflict, "{}", again.message);
 }
 
 #[test]

@@ -38,12 +38,14 @@ pub(super) fn run(global: &Global, command: Option<ScheduleCommand>) -> Result<E
         ScheduleCommand::List { all, json } => list(book, all, json)?,
         ScheduleCommand::Add(arguments) => add(&composed, global, &arguments)?,
         ScheduleCommand::Run { name, json } => return run_now(&composed, global, &name, json),
-        ScheduleCommand::Pause { name } => change(&composed, "schedule pause", &name, |row| book.pause(row))?,
+        ScheduleCommand::Pause { name } => {
+            record_change(&composed, "schedule pause", &name, |row| book.pause(row))?;
+        }
         ScheduleCommand::Resume { name } => {
-            change(&composed, "schedule resume", &name, |row| book.resume(row, SystemClock.now()))?;
+            record_change(&composed, "schedule resume", &name, |row| book.resume(row, SystemClock.now()))?;
         }
         ScheduleCommand::Remove { name } => {
-            change(&composed, "schedule remove", &name, |row| book.remove(row))?;
+            record_change(&composed, "schedule remove", &name, |row| book.remove(row))?;
         }
         ScheduleCommand::History { name, limit, json } => history(book, &name, limit, json)?,
         ScheduleCommand::Install { out } => install(&composed, global, out)?,
@@ -164,7 +166,7 @@ fn shell_line(words: &[String]) -> String {
 }
 
 /// Changes a schedule between two rows of the audit.
-fn change(
+fn record_change(
     composed: &Composed,
     what: &str,
     name: &str,

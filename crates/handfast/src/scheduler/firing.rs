@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dialects::Dialect;
 use engine::{Answer, Approval, Asker, CallRequest, Door, Engine, Internal, Principal};
-use jobs::{Action, Claims, Ended, Firing, JobRules, ScheduleRow, StoreError};
+use jobs::{Action, AttemptOutcome, Claims, Firing, JobRules, ScheduleRow, StoreError};
 use parking_lot::Mutex;
 use policy::FrozenCeiling;
 use store_api::Store;
@@ -91,7 +91,7 @@ impl JobRunner {
         firing: &Firing,
         asker: Arc<dyn Asker>,
         stop: &Stop,
-    ) -> Option<Ended> {
+    ) -> Option<AttemptOutcome> {
         if firing.interrupted {
             return Some(failed(
                 "interrupted: the process that ran it ended before it recorded an end".to_owned(),
@@ -147,7 +147,7 @@ impl JobRunner {
                 let mut ended = result.map_or_else(|| failed(String::new()), |result| ended(&result));
                 ended.outcome =
                     format!("it did not end within its deadline of {seconds} seconds: {}", ended.outcome);
-                Some(Ended { succeeded: false, ..ended })
+                Some(AttemptOutcome { succeeded: false, ..ended })
             }
             None => Some(failed("Handfast ended before the task began".to_owned())),
             Some(result) => Some(ended(&result)),
@@ -220,12 +220,12 @@ impl JobRunner {
     }
 }
 
-fn failed(outcome: String) -> Ended {
-    Ended { succeeded: false, outcome, output: None }
+fn failed(outcome: String) -> AttemptOutcome {
+    AttemptOutcome { succeeded: false, outcome, output: None }
 }
 
 /// Returns the end of an attempt from the result of its call. A command succeeds if it exits with 0.
-fn ended(result: &CallResult) -> Ended {
+fn ended(result: &CallResult) -> AttemptOutcome {
     let output = Some(result.meta.call_id.0.clone());
     let (succeeded, text) = match &result.outcome {
         Outcome::Err(error) => (false, error.to_string()),
@@ -239,7 +239,7 @@ fn ended(result: &CallResult) -> Ended {
     if outcome.len() < text.len() {
         outcome.push_str(" ...");
     }
-    Ended { succeeded, outcome, output }
+    AttemptOutcome { succeeded, outcome, output }
 }
 
 /// Asker of a job: its question waits for whoever answers it elsewhere, until the call is stopped.
