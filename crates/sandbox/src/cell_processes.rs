@@ -158,6 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is about another process")]
     fn the_memory_of_a_cell_is_that_of_its_processes_that_run() {
         let cells = CellProcesses::default();
         assert_eq!(cells.memory(), 0);
