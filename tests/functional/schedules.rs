@@ -49,6 +49,8 @@ fn the_user_stores_runs_pauses_and_removes_a_job() {
     assert_eq!(list(&[])[1]["last_status"], "failed");
     assert_eq!(fixture.run(&["schedule", "pause", "tests"]).code, 0);
     assert_eq!(list(&[])[0]["state"], "paused");
+    let status = fixture.run(&["status"]).stdout;
+    assert!(status.contains("schedules  1 active, 1 paused; "), "{status}");
     assert_eq!(fixture.run(&["schedule", "resume", "tests"]).code, 0);
     assert_eq!(list(&[])[0]["state"], "active");
     assert_eq!(fixture.run(&["schedule", "remove", "tests"]).code, 0);
