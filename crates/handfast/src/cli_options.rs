@@ -228,8 +228,12 @@ mod tests {
                 name.into_iter().chain([sample(argument).to_owned()])
             };
             let required: Vec<String> = required.flat_map(words_of).collect();
-            let since =
-                if ["undo", "check"].contains(&name) { vec!["0123456789ab".to_owned()] } else { Vec::new() };
+            let since: &[&str] = match name {
+                "undo" | "check" => &["0123456789ab"],
+                "schedule" if words[1..] == ["add"] => &["--", "true"],
+                _ => &[],
+            };
+            let since: Vec<String> = since.iter().map(|word| (*word).to_owned()).collect();
             let line = |more: &[String]| {
                 let words = [&["handfast".to_owned()], more, &words, &required, &since].concat();
                 parse(words.into_iter().map(OsString::from))
