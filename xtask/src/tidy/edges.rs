@@ -38,6 +38,8 @@ enum Layer {
     Arithmetic,
     /// A model that turns texts into vectors.
     Meaning,
+    /// Models of language, behind a transport that the caller hands in.
+    Models,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -72,12 +74,12 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge, Locks, Meaning,
-    Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
+    Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
     StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 40] = [
+const LAYERS: [(&str, Layer); 41] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -97,6 +99,7 @@ const LAYERS: [(&str, Layer); 40] = [
     ("cypher", GraphQueries),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
+    ("llm", Models),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -173,7 +176,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
-        Syntax | Dialects => &[Vocabulary],
+        Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
@@ -181,14 +184,14 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Outward, Outgoing],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Models, Outward, Outgoing],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Models,
         ],
     }
 }
