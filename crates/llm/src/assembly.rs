@@ -179,7 +179,12 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// [`StreamFault::Ended`] if the server gave no reason for the end.
     pub(crate) fn complete(self, usage: Usage, omitted: Vec<&'static str>) -> Result<Response, ModelError> {
-        let Some(finish) = self.finish else { return Err(StreamFault::Ended.into()) };
+        let finish = match self.finish {
+            None => return Err(StreamFault::Ended.into()),
+            // Nobody could answer calls that are not there.
+            Some(Finish::ToolCalls) if self.calls.is_empty() => Finish::Complete,
+            Some(finish) => finish,
+        };
         Ok(Response {
             model: self.served_model.unwrap_or_else(|| self.model.to_owned()),
             parts: self.parts,

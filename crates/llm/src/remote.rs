@@ -104,6 +104,9 @@ impl RemoteModel {
     ) -> Result<Response, ModelError> {
         let Provider { base, dialect, transport, timer, limits } = &*self.provider;
         let rendered = dialect.render(request, &self.info)?;
+        if let Some(reason) = stop.requested() {
+            return Err(ModelError::Cancelled { reason, usage: Usage::default() });
+        }
         let body =
             serde_json::to_vec(&rendered.body).map_err(|error| crate::error::invalid(error.to_string()))?;
         let http = HttpRequest {

@@ -1,7 +1,10 @@
 //! Schemas that the providers publish.
 
+use std::sync::{Arc, LazyLock};
+
 use jsonschema::Validator;
 use llm::Dialect;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Part of a provider's schemas.
@@ -24,7 +27,22 @@ fn text(dialect: Dialect) -> &'static str {
     }
 }
 
-fn validator(dialect: Dialect, shape: Shape) -> Validator {
+type Validators = Vec<((Dialect, Shape), Arc<Validator>)>;
+
+/// Validators so far: one takes longer than hundreds of answers.
+static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
+
+fn validator(dialect: Dialect, shape: Shape) -> Arc<Validator> {
+    let mut validators = VALIDATORS.lock();
+    if let Some((_, validator)) = validators.iter().find(|(key, _)| *key == (dialect, shape)) {
+        return validator.clone();
+    }
+    let made = Arc::new(made(dialect, shape));
+    validators.push(((dialect, shape), made.clone()));
+    made
+}
+
+fn made(dialect: Dialect, shape: Shape) -> Validator {
     let whole: Value = serde_json::from_str(text(dialect)).unwrap();
     let name = match shape {
         Shape::Request => "request",
