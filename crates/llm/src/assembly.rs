@@ -181,7 +181,7 @@ impl<'a> Assembly<'a> {
     pub(crate) fn complete(self, usage: Usage, omitted: Vec<&'static str>) -> Result<Response, ModelError> {
         let finish = match self.finish {
             None => return Err(StreamFault::Ended.into()),
-            // Nobody could answer calls that are not there.
+            // A caller would wait for calls that are not there.
             Some(Finish::ToolCalls) if self.calls.is_empty() => Finish::Complete,
             Some(finish) => finish,
         };

@@ -7,6 +7,8 @@ mod gemini;
 mod ollama;
 mod openai;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::assembly::Assembly;
@@ -17,6 +19,9 @@ use crate::sse::Event;
 use crate::transport::KeyHeader;
 
 pub(crate) use failure::of_response;
+
+/// Maximum length of the name of a tool, and of an id, that all providers take.
+const LONGEST_NAME: usize = 64;
 
 /// Wire format of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -200,6 +205,18 @@ fn format<'a>(
         return None;
     }
     request.format.as_ref()
+}
+
+/// Returns a name or id that a model wrote, in characters that all providers take, so that one call of nonsense
+/// does not make a whole conversation invalid.
+fn plain(name: &str) -> Cow<'_, str> {
+    let fits = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
+        return Cow::Borrowed(name);
+    }
+    let replaced = name.chars().map(|character| if fits(character) { character } else { '_' });
+    let plain: String = replaced.take(LONGEST_NAME).collect();
+    Cow::Owned(if plain.is_empty() { "_".to_owned() } else { plain })
 }
 
 /// Returns the bytes of a picture in base64.

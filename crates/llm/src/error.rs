@@ -98,7 +98,7 @@ pub enum StreamFault {
     /// The connection failed.
     #[error("its connection failed: {0}")]
     Connection(String),
-    /// Nothing came for too long.
+    /// Silence of the server lasted too long.
     #[error("nothing came for {} seconds", .0.as_secs())]
     Idle(Duration),
     /// The answer took too long as a whole.
@@ -129,14 +129,14 @@ pub enum StreamFault {
 /// Step after an error, for a caller that has several models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The same model may work later, another one now.
+    /// Another attempt: the same model may work later, another one now.
     Retry {
         /// Time that the server asked for.
         after: Option<Duration>,
     },
-    /// Only another model may work.
+    /// Attempt with another model.
     Next,
-    /// No model would do better.
+    /// No attempt: another model would do no better.
     End,
 }
 

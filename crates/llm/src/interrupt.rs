@@ -37,8 +37,8 @@ impl<'a> StopWatch<'a> {
         Self { stop, waker }
     }
 
-    /// Waits for `work`, unless the stop or one of the alarms comes first. Work that is done counts as done,
-    /// whatever else has happened; a stop counts before an alarm.
+    /// Waits for `work`, unless the stop or one of the alarms comes first. Work is not begun after a stop. Work
+    /// that is done counts as done, whatever else has happened meanwhile; a stop counts before an alarm.
     pub(crate) async fn wait<T>(
         &self,
         work: impl Future<Output = T>,

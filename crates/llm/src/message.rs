@@ -20,7 +20,7 @@ pub struct ChatRequest {
     pub tools: Vec<ToolDefinition>,
     /// Rule for calls of tools.
     pub tool_choice: ToolChoice,
-    /// Randomness, from 0 to 2 (Anthropic: to 1). Omitted for a model that accepts none; see
+    /// Randomness, from 0 to 2; Anthropic gets at most 1. Omitted for a model that accepts none; see
     /// [`Response::omitted`](crate::Response).
     pub temperature: Option<f64>,
     /// Maximum number of tokens of the answer, thinking included. If it is `None`, the maximum of the model.
@@ -154,7 +154,7 @@ pub enum Effort {
     /// The provider's default.
     #[default]
     Default,
-    /// None, or the least that the model can.
+    /// No thinking, or the least that the model can.
     Off,
     /// Little.
     Low,

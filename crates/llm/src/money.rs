@@ -17,7 +17,7 @@ const PER_PRICE: u128 = 1_000_000;
 pub struct Usd(u64);
 
 impl Usd {
-    /// Nothing.
+    /// Amount of nothing.
     pub const ZERO: Self = Self(0);
 
     /// Largest amount.

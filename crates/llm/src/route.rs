@@ -177,8 +177,8 @@ pub struct Router {
     pub random: Random,
     /// Budgets; `None` if there are none.
     pub ledger: Option<Arc<Mutex<Ledger>>>,
-    /// Moments before which servers do not want to be asked, by model. Begins empty.
-    pub resting: Mutex<BTreeMap<String, Instant>>,
+    /// Moments before which servers do not want to be asked, by model.
+    resting: Mutex<BTreeMap<String, Instant>>,
 }
 
 /// Model that may still be asked.
@@ -190,6 +190,17 @@ struct Candidate<'a> {
 }
 
 impl Router {
+    /// Creates a router with the usual rules for attempts, and without budgets.
+    pub fn new(
+        models: BTreeMap<String, Arc<dyn Model>>,
+        routes: Routes,
+        timer: Arc<dyn Timer>,
+        random: Random,
+    ) -> Self {
+        let (rules, resting) = (RetryRules::default(), Mutex::default());
+        Self { models, routes, rules, timer, random, ledger: None, resting }
+    }
+
     /// Asks the models of a route, one after another, until one answers. Pieces of an answer that broke off
     /// are followed by [`Delta::Discarded`] if another attempt follows.
     ///
@@ -390,7 +401,7 @@ fn worst_case(model: &dyn Model, request: &ChatRequest) -> WorstCase {
     let (info, input) = (model.info(), model.most_input(request));
     let output = most_output(request, info);
     let money = output.and_then(|output| info.price.map(|price| price.most(input, output)));
-    // What costs nothing has a known price, whatever its length.
+    // A model that costs nothing has a known price, whatever the length.
     let is_free = info.price.is_some_and(|price| price.most(u64::MAX, u64::MAX) == Usd::ZERO);
     let money = if is_free { Some(Usd::ZERO) } else { money };
     WorstCase { money, tokens: output.map(|output| input.saturating_add(output)) }

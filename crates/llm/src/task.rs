@@ -11,7 +11,7 @@ pub enum TaskType {
     Coding,
     /// Analysis of texts and data.
     Analysis,
-    /// What needs no strong model.
+    /// Small work that needs no strong model.
     Simple,
     /// Vectors of texts, which no chat model makes.
     Embedding,

@@ -310,6 +310,7 @@ mod tests {
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
+            package("llm", &[edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -331,6 +332,8 @@ mod tests {
             ("tool-support", "tools-web"),
             ("tool-support", "engine"),
             ("fetch", "tool-support"),
+            ("llm", "fetch"),
+            ("llm", "vault"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),

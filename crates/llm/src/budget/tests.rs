@@ -45,7 +45,7 @@ fn the_tightest_budget_refuses_and_says_what_is_left() {
     assert_eq!(refused, OverBudget::Money { scope: None, needed: usd("0.2"), left: usd("0.1") });
     let refused = ledger.reserve(&scopes, Limit::default(), amount("0.1", 1_001)).unwrap_err();
     assert_eq!(refused, OverBudget::Tokens { scope: Some(session()), needed: 1_001, left: 1_000 });
-    // Nothing of a refused reservation stays on any account.
+    // A refused reservation leaves no account changed.
     assert_eq!(ledger.reserved(&session()), Some(Amount::default()));
     assert_eq!(ledger.reserved(&day()), Some(Amount::default()));
 }
@@ -83,7 +83,7 @@ fn what_is_unknown_fits_within_no_limit() {
     let scope = Scope::Project("p".into());
     let refused = ledger.reserve(std::slice::from_ref(&scope), Limit::default(), Amount::default());
     assert_eq!(refused.unwrap_err(), OverBudget::NotOpen(scope.clone()));
-    // Without a limit there is nothing to keep.
+    // An account without a limit refuses no call.
     ledger.open(scope.clone(), Limit::default(), Amount::default());
     let reservation = ledger.reserve_worst(&[scope], Limit::default(), WorstCase::default()).unwrap();
     assert_eq!(ledger.settle(reservation, amount("9", 9)), Settlement::default());
@@ -160,7 +160,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 }
 
 proptest! {
-    /// Whatever is reserved and settled in whatever order, no account has spent and reserved more than
+    /// Reservations and settlements may come in any order: no account has spent and reserved more than
     /// its limits, its sums are those of the calls, and a reservation is refused only if it does not fit.
     #[test]
     fn spent_and_reserved_never_exceed_a_limit(

@@ -8,7 +8,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, temperature};
+use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, plain, temperature};
 use crate::assembly::Assembly;
 use crate::error::{ModelError, StreamFault, invalid, out_of_order, shorten};
 use crate::info::{ModelInfo, ThinkingControl};
@@ -145,12 +145,13 @@ fn block(part: &Part, model: &str) -> Option<Value> {
         },
         Part::Thinking(_) => None,
         Part::ToolCall(call) => {
-            Some(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.as_object()}))
+            let (id, name) = (plain(&call.id), plain(&call.name));
+            Some(json!({"type": "tool_use", "id": id, "name": name, "input": call.as_object()}))
         }
         Part::ToolResult(result) => {
             let text = (!result.text.is_empty()).then(|| json!({"type": "text", "text": result.text}));
             let content: Vec<Value> = text.into_iter().chain(result.images.iter().map(picture)).collect();
-            let id = &result.call_id;
+            let id = plain(&result.call_id);
             Some(json!({
                 "type": "tool_result", "tool_use_id": id, "content": content, "is_error": result.is_error,
             }))

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, temperature};
+use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, plain, temperature};
 use crate::assembly::Assembly;
 use crate::error::{ModelError, StreamFault, invalid, malformed, out_of_order, shorten};
 use crate::info::{ModelInfo, ThinkingControl};
@@ -136,7 +136,7 @@ fn parts(part: &Part, info: &ModelInfo) -> Vec<Value> {
         Part::ToolCall(call) => {
             let mut rendered = object([(
                 "functionCall",
-                json!({"id": call.id, "name": call.name, "args": call.as_object()}),
+                json!({"id": call.id, "name": plain(&call.name), "args": call.as_object()}),
             )]);
             let own = call.signature.as_deref().filter(|_| call.model == info.name);
             let needs_one = matches!(info.thinking, ThinkingControl::Level { .. });
@@ -150,7 +150,7 @@ fn parts(part: &Part, info: &ModelInfo) -> Vec<Value> {
         Part::ToolResult(result) => {
             let field = if result.is_error { "error" } else { "output" };
             let response = json!({"functionResponse": {
-                "id": result.call_id, "name": result.name, "response": {field: result.text},
+                "id": result.call_id, "name": plain(&result.name), "response": {field: result.text},
             }});
             std::iter::once(response).chain(result.images.iter().map(picture)).collect()
         }

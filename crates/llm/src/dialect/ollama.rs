@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, temperature};
+use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, plain, temperature};
 use crate::assembly::Assembly;
 use crate::error::{ModelError, StreamFault, malformed, shorten};
 use crate::info::ModelInfo;
@@ -84,14 +84,14 @@ fn add_message(message: &Message, messages: &mut Vec<Value>) {
         match part {
             Part::Image(image) => images.push(json!(base64_of(image))),
             Part::ToolCall(call) => {
-                let function = json!({"name": call.name, "arguments": call.as_object()});
+                let function = json!({"name": plain(&call.name), "arguments": call.as_object()});
                 calls.push(json!({"id": call.id, "function": function}));
             }
             Part::ToolResult(result) => {
                 let mut answer = object([
                     ("role", json!("tool")),
                     ("content", json!(result.text)),
-                    ("tool_name", json!(result.name)),
+                    ("tool_name", json!(plain(&result.name))),
                     ("tool_call_id", json!(result.call_id)),
                 ]);
                 if !result.images.is_empty() {

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, temperature};
+use super::{Decoder, Rendered, base64_of, effort, failure, format, object, parse, plain, temperature};
 use crate::assembly::Assembly;
 use crate::error::{ModelError, StreamFault, malformed, out_of_order, shorten};
 use crate::info::ModelInfo;
@@ -136,7 +136,7 @@ fn call(part: &Part) -> Option<Value> {
     let ToolCall { id, name, .. } = call;
     // Servers of open models parse the arguments, and fail for the whole conversation if they cannot.
     let arguments = Value::Object(call.as_object()).to_string();
-    Some(json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}))
+    Some(json!({"id": id, "type": "function", "function": {"name": plain(name), "arguments": arguments}}))
 }
 
 fn picture(image: &Image) -> Value {

@@ -156,7 +156,7 @@ fn every_other_order_of_events_is_refused() {
             "{what}: {error:?}"
         );
     }
-    // What may come at any time, and what does not exist yet.
+    // Some events may come at any time, or do not exist yet.
     let mut events = whole.clone();
     for at in (0..=whole.len()).rev() {
         events.insert(at, json!({"type": "ping"}));

@@ -117,7 +117,7 @@ fn a_huge_delta_is_refused_before_it_is_whole() {
         assert_eq!((fault(outcome), deltas.len()), (too_large.clone(), 0), "{dialect:?}");
         let (outcome, _) = limited(dialect, Reply::bytes(bytes), Limits::default());
         assert_eq!(fault(outcome), too_large, "{dialect:?}");
-        // Nothing but the limit stands against it.
+        // With another limit it is an answer.
         let limits = Limits { event: 4 * 1024 * 1024, ..Limits::default() };
         let (outcome, deltas) = limited(dialect, Reply::pieces(pieces), limits);
         assert_eq!((fault(outcome), deltas.len()), (StreamFault::Ended, 1), "{dialect:?}");
@@ -294,6 +294,31 @@ fn a_call_of_nonsense_is_told_to_the_model() {
     assert_eq!(fault.to_string(), "there is no tool `file_raed`; did you mean `file_read`?");
     let fault = call(&"x".repeat(100_000), "{}").unwrap_err();
     assert!(fault.to_string().len() < 1_000);
+}
+
+#[test]
+fn a_call_with_a_name_of_nonsense_does_not_spoil_the_conversation() {
+    for (dialect, name) in ALL {
+        let server = Server::new(dialect, vec![Reply::bytes(stream(dialect, &streams::answer(dialect)))]);
+        let mut request = streams::conversation(name);
+        (request.temperature, request.tool_choice) = (None, llm::ToolChoice::Auto);
+        for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {
+            match part {
+                llm::Part::ToolCall(call) => {
+                    (call.name, call.id) = ("rm -rf / \u{e9}".repeat(50), "functions.x:0".into());
+                }
+                llm::Part::ToolResult(result) => {
+                    (result.name, result.call_id) = (String::new(), "functions.x:0".into());
+                }
+                _ => {}
+            }
+        }
+        // The server of the test refuses what the provider would.
+        ask(&server.model(name), &request).0.unwrap();
+        let sent = server.bodies()[0].to_string();
+        assert!(sent.contains("rm_-rf__") && !sent.contains("rm -rf"), "{dialect:?}");
+        assert_eq!(sent.contains("functions_x_0"), dialect == Dialect::Anthropic);
+    }
 }
 
 #[test]

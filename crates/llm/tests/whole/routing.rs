@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use llm::{
     Attempt, AttemptError, Capability, ChatRequest, Delta, Dialect, Finish, Limits, Model, ModelError,
-    ModelInfo, Part, Response, RetryRules, Route, RouteError, RouteFault, Routed, Router, Routes, Sink,
-    StreamFault, TaskType, ThinkingControl, Usage, known,
+    ModelInfo, Part, Response, Route, RouteError, RouteFault, Routed, Router, Routes, Sink, StreamFault,
+    TaskType, ThinkingControl, Usage, known,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -71,16 +71,9 @@ impl Model for Player {
 }
 
 pub(crate) fn router(clock: &Arc<Clock>, models: &[(&str, Arc<dyn Model>)]) -> Router {
-    let names: Vec<String> = models.iter().map(|(name, _)| (*name).to_owned()).collect();
-    Router {
-        models: models.iter().map(|(name, model)| ((*name).to_owned(), model.clone())).collect(),
-        routes: Routes { by_task: BTreeMap::new(), usual: names },
-        rules: RetryRules::default(),
-        timer: clock.clone(),
-        random: Arc::new(|| 0),
-        ledger: None,
-        resting: Mutex::default(),
-    }
+    let names = models.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let models = models.iter().map(|(name, model)| ((*name).to_owned(), model.clone())).collect();
+    Router::new(models, Routes { by_task: BTreeMap::new(), usual: names }, clock.clone(), Arc::new(|| 0))
 }
 
 pub(crate) fn route() -> Route {

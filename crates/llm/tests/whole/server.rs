@@ -22,11 +22,11 @@ use crate::schema::{Shape, hold};
 pub(crate) enum Piece {
     /// Bytes.
     Bytes(Bytes),
-    /// The same bytes without end.
+    /// Bytes that repeat without end.
     Endless(Bytes),
     /// The connection breaks.
     Break,
-    /// Nothing comes any more.
+    /// Silence without end.
     Silence,
     /// The caller stops, and nothing comes any more.
     StopOf(Stop),

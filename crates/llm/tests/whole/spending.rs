@@ -107,7 +107,7 @@ fn an_unknown_price_is_refused_where_money_is_limited() {
         [OverBudget::NoPrice { scope: scope.clone() }, OverBudget::NoBound { scope: scope.clone() }];
     assert_eq!(errors, expected.map(AttemptError::Budget));
     assert_eq!((&*routed.model, routed.cost), ("free", Some(Usd::ZERO)));
-    // Where only tokens are limited, prices do not matter, and the cost is unknown.
+    // A limit of tokens alone needs no price, and the cost is unknown.
     let ledger = limit(&mut router, None, Some(5_000));
     let routed = chat(&router, &charged(Limit::default())).0.unwrap();
     assert_eq!((&*routed.model, routed.cost), ("local", None));
@@ -179,8 +179,8 @@ fn a_session_without_an_account_spends_nothing() {
 }
 
 proptest! {
-    /// Whatever models answer within their bounds, and however they fail, a session never spends more than
-    /// its limits, and nothing stays reserved.
+    /// Models may answer within their bounds, and fail, as they like: a session never spends more than its
+    /// limits, and nothing stays reserved.
     #[test]
     fn requests_never_spend_more_than_the_limits(
         money in 0_u64..30_000_000_000, tokens in 0_u64..30_000,
