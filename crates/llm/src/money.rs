@@ -186,6 +186,10 @@ mod tests {
         let long = Usage { input: 300_000, output: 1_000, ..Usage::default() };
         assert_eq!(price().cost(&long), usd("1.215"));
         assert_eq!(Price::FREE.cost(&long), Usd::ZERO);
+        // The least part of money counts as a whole one.
+        let rates = Rates { output: Usd::from_trillionths(1), ..Rates::default() };
+        let usage = Usage { output: 1, ..Usage::default() };
+        assert_eq!(Price { rates, long: None }.cost(&usage), Usd::from_trillionths(1));
     }
 
     #[test]

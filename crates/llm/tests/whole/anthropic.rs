@@ -142,12 +142,20 @@ fn every_other_order_of_events_is_refused() {
         ("a delta of another block", with(9, text(0))),
         ("a delta of another kind", with(9, json_delta)),
         ("a block within a block", with(8, whole[7].clone())),
-        ("the end of another block", with(9, json!({"type": "content_block_stop", "index": 0}))),
+        ("the end of another block", {
+            let mut events = whole.clone();
+            events[18]["index"] = json!(0);
+            events
+        }),
         ("a reason within a block", with(9, whole[whole.len() - 2].clone())),
         ("a block after the reason", with(whole.len() - 1, whole[7].clone())),
         ("an end without a reason", without("message_delta")),
         ("an end first", with(0, json!({"type": "message_stop"}))),
-        ("a call with the index of another", with(16, whole[11].clone())),
+        ("a call with the index of another", {
+            let mut events = with(16, whole[11].clone());
+            events.insert(17, whole[15].clone());
+            events
+        }),
     ];
     for (what, events) in bad {
         let error = answer(DIALECT, MODEL, reply(&events)).expect_err(what);

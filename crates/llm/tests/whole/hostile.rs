@@ -351,6 +351,8 @@ fn failures_of_a_server_are_told_apart() {
     for error in [wrong_key, of(failure(400, "invalid_request_error"))] {
         assert_eq!((error.step(), error.usage()), (Step::End, None));
     }
+    let page = Reply { status: 413, ..Reply::bytes("<h1>Request Entity Too Large</h1>") };
+    assert!(matches!(of(page), ModelError::ContextTooLong { .. }));
     let redirection =
         Reply { status: 302, ..Reply::bytes("") }.header("location", "https://elsewhere.example");
     assert!(matches!(of(redirection), ModelError::Invalid { .. }));
@@ -366,6 +368,9 @@ fn the_body_of_a_failure_has_a_bound_and_may_break_off() {
         let reply = Reply { status: 500, ..Reply::pieces(pieces) };
         answer(Dialect::OpenAi, "gpt-5.4", reply).unwrap_err()
     };
+    let report = r#"{"error":{"message":"m","type":"insufficient_quota","param":null,"code":null}}"#;
+    let single = report.bytes().map(|byte| Piece::Bytes(vec![byte].into()));
+    assert_eq!(of(single.collect()), ModelError::NoCredit { message: "m".into() });
     let endless = of(vec![Piece::Endless(vec![b'x'; 10_000].into())]);
     let ModelError::Overloaded { message, .. } = endless else { panic!("{endless:?}") };
     assert_eq!(message.len(), 603);

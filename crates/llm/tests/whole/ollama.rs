@@ -33,6 +33,10 @@ fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
     let usage = Usage { input: 100, output: 20, ..Usage::default() };
     assert_eq!((response.finish, response.usage), (Finish::ToolCalls, usage));
     assert_eq!(server.request().url, "http://127.0.0.1:11434/api/chat");
+    // After three calls in the conversation, the second call without an id is the fifth.
+    let server = Server::new(DIALECT, vec![Reply::bytes(stream(DIALECT, &streams::answer(DIALECT)))]);
+    let response = ask(&server.model("qwen3"), &conversation("qwen3")).0.unwrap();
+    assert_eq!(response.calls().last().unwrap().id, "call_5");
 }
 
 #[test]
