@@ -18,7 +18,7 @@ const AROUND_ITEM: u64 = 16;
 const AROUND_REQUEST: u64 = 1_024;
 
 /// Returns an upper bound for the input tokens of a request. It is no bound for what a server adds beyond
-/// [`AROUND_REQUEST`] tokens, such as a chat template of a local model.
+/// 1,024 tokens, such as a chat template of a local model.
 pub fn most_input(request: &ChatRequest, info: &ModelInfo) -> u64 {
     let counted = count(request);
     counted.bytes.saturating_add(counted.fixed(info))

@@ -1,8 +1,8 @@
 //! Table of known models, which is the file `known.txt`; its head says where the numbers come from.
 
-use crate::dialect::Dialect;
 use crate::info::{ModelInfo, ThinkingControl};
 use crate::money::{Price, Rates, Usd};
+use crate::wire::WireFormat;
 
 const TABLE: &str = include_str!("known.txt");
 
@@ -11,11 +11,11 @@ const TABLE: &str = include_str!("known.txt");
 ///
 /// The prices are those of October and November 2026, in dollars for a million tokens; the head of the file
 /// `known.txt` names the sources.
-pub fn known(dialect: Dialect, name: &str) -> ModelInfo {
-    let find = |name: &str| lines().find(|line| place(line) == Some((dialect, name)));
+pub fn known(wire: WireFormat, name: &str) -> ModelInfo {
+    let find = |name: &str| lines().find(|line| place(line) == Some((wire, name)));
     let plain = name.strip_prefix("models/").unwrap_or(name);
     let line = find(plain).or_else(|| find(without_date(plain)));
-    let unknown = ModelInfo::unknown(name, image_tokens(dialect, name));
+    let unknown = ModelInfo::unknown(name, image_tokens(wire, name));
     line.and_then(|line| read(line, unknown.clone())).unwrap_or(unknown)
 }
 
@@ -23,16 +23,16 @@ fn lines() -> impl Iterator<Item = &'static str> {
     TABLE.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Returns dialect and name of a line.
-fn place(line: &str) -> Option<(Dialect, &str)> {
+/// Returns wire format and name of a line.
+fn place(line: &str) -> Option<(WireFormat, &str)> {
     let mut words = line.split_whitespace();
-    let dialect = match words.next()? {
-        "openai" => Dialect::OpenAi,
-        "anthropic" => Dialect::Anthropic,
-        "gemini" => Dialect::Gemini,
+    let wire = match words.next()? {
+        "openai" => WireFormat::OpenAi,
+        "anthropic" => WireFormat::Anthropic,
+        "gemini" => WireFormat::Gemini,
         _ => return None,
     };
-    Some((dialect, words.next()?))
+    Some((wire, words.next()?))
 }
 
 /// Reads the facts of a line; `None` if the line is not as the head of the table says.
@@ -85,12 +85,12 @@ fn without_date(name: &str) -> &str {
 /// models. `OpenAI` at high detail: 85 and 170 for each of at most 8 tiles, or up to 3,800 where pictures are
 /// cut into patches, but for `gpt-4o-mini` 2,833 and 5,667 for each tile. Gemini: 1,120 at the usual
 /// resolution, and 258 for each of at most 16 tiles before version 3. Other servers: the bound of `OpenAI`.
-fn image_tokens(dialect: Dialect, name: &str) -> u32 {
-    match dialect {
-        Dialect::Anthropic => 4_784,
-        Dialect::Gemini => 4_128,
+fn image_tokens(wire: WireFormat, name: &str) -> u32 {
+    match wire {
+        WireFormat::Anthropic => 4_784,
+        WireFormat::Gemini => 4_128,
         _ if name.starts_with("gpt-4o-mini") => 48_169,
-        Dialect::OpenAi | Dialect::OpenAiCompatible | Dialect::Ollama => 4_000,
+        WireFormat::OpenAi | WireFormat::OpenAiCompatible | WireFormat::Ollama => 4_000,
     }
 }
 
@@ -102,30 +102,35 @@ mod tests {
     #[test]
     fn a_model_costs_what_its_provider_says() {
         let usage = Usage { input: 1_000_000, output: 100_000, cached: 500_000, ..Usage::default() };
-        let cost = |dialect, name: &str| known(dialect, name).price.unwrap().cost(&usage).to_string();
+        let cost = |wire, name: &str| known(wire, name).price.unwrap().cost(&usage).to_string();
         // 0.5 x 3 + 0.5 x 0.3 + 0.1 x 15 dollars.
-        assert_eq!(cost(Dialect::Anthropic, "claude-sonnet-4-5"), "$3.15");
+        assert_eq!(cost(WireFormat::Anthropic, "claude-sonnet-4-5"), "$3.15");
         // Above 200,000 tokens: 0.5 x 2.5 + 0.5 x 0.25 + 0.1 x 15 dollars.
-        assert_eq!(cost(Dialect::Gemini, "gemini-2.5-pro"), "$2.875");
-        assert_eq!(cost(Dialect::OpenAi, "gpt-5-nano"), "$0.0675");
+        assert_eq!(cost(WireFormat::Gemini, "gemini-2.5-pro"), "$2.875");
+        assert_eq!(cost(WireFormat::OpenAi, "gpt-5-nano"), "$0.0675");
     }
 
     #[test]
     fn a_name_with_a_date_is_found_and_a_similar_name_is_not() {
-        let plain = known(Dialect::OpenAi, "gpt-4.1");
+        let plain = known(WireFormat::OpenAi, "gpt-4.1");
         for name in ["gpt-4.1-2025-04-14", "gpt-4.1-20250414"] {
-            assert_eq!(known(Dialect::OpenAi, name), ModelInfo { name: name.into(), ..plain.clone() });
+            assert_eq!(known(WireFormat::OpenAi, name), ModelInfo { name: name.into(), ..plain.clone() });
         }
-        assert_ne!(known(Dialect::OpenAi, "gpt-4o-2024-05-13").price, known(Dialect::OpenAi, "gpt-4o").price);
-        for (dialect, name) in [
-            (Dialect::OpenAi, "gpt-4.1-turbo"),
-            (Dialect::OpenAi, "gpt-4.1-2025-04-1x"),
-            (Dialect::OpenAi, "é-2025-04-14"),
-            (Dialect::OpenAiCompatible, "gpt-4.1"),
-            (Dialect::Ollama, "qwen3"),
-            (Dialect::Anthropic, "gpt-4.1"),
+        assert_ne!(
+            known(WireFormat::OpenAi, "gpt-4o-2024-05-13").price,
+            known(WireFormat::OpenAi, "gpt-4o").price
+        );
+        let keeps_to_schemas = |name| known(WireFormat::OpenAi, name).structured_output;
+        assert!(keeps_to_schemas("gpt-4o") && !keeps_to_schemas("gpt-4o-2024-05-13"));
+        for (wire, name) in [
+            (WireFormat::OpenAi, "gpt-4.1-turbo"),
+            (WireFormat::OpenAi, "gpt-4.1-2025-04-1x"),
+            (WireFormat::OpenAi, "é-2025-04-14"),
+            (WireFormat::OpenAiCompatible, "gpt-4.1"),
+            (WireFormat::Ollama, "qwen3"),
+            (WireFormat::Anthropic, "gpt-4.1"),
         ] {
-            let info = known(dialect, name);
+            let info = known(wire, name);
             assert_eq!((info.price, info.context, info.max_output), (None, None, None), "{name}");
         }
     }
@@ -135,8 +140,8 @@ mod tests {
         let lines: Vec<&str> = lines().collect();
         assert!(lines.len() > 30);
         for line in &lines {
-            let (dialect, name) = place(line).unwrap();
-            let info = known(dialect, name);
+            let (wire, name) = place(line).unwrap();
+            let info = known(wire, name);
             let price = info.price.unwrap();
             let Rates { input, cached, cache_write, output } = price.rates;
             assert!(cached <= input && input <= cache_write && cache_write < output, "{line}");

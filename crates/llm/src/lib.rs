@@ -9,7 +9,6 @@
 
 mod assembly;
 mod budget;
-mod dialect;
 mod error;
 pub mod estimate;
 mod info;
@@ -27,9 +26,9 @@ mod sse;
 mod task;
 mod transport;
 mod usage;
+mod wire;
 
 pub use budget::{Amount, Ledger, Limit, OverBudget, Reservation, Scope, Settlement};
-pub use dialect::Dialect;
 pub use error::{ModelError, Step, StreamFault};
 pub use info::{Capability, ModelInfo, ThinkingControl};
 pub use known::known;
@@ -47,3 +46,4 @@ pub use route::{
 pub use task::{Routes, TaskType};
 pub use transport::{Body, HttpRequest, HttpResponse, KeyHeader, Transport, TransportError};
 pub use usage::Usage;
+pub use wire::WireFormat;

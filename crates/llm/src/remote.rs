@@ -7,7 +7,6 @@ use bytes::Bytes;
 use tool::{BoxFuture, Stop, Timer};
 
 use crate::assembly::Assembly;
-use crate::dialect::{Decoder, Dialect, Framing, of_response};
 use crate::error::{ModelError, StreamFault};
 use crate::info::ModelInfo;
 use crate::interrupt::{Interrupt, StopWatch};
@@ -19,6 +18,7 @@ use crate::retry_after;
 use crate::sse::{Event, Events};
 use crate::transport::{Body, HttpRequest, HttpResponse, Transport, TransportError};
 use crate::usage::Usage;
+use crate::wire::{Decoder, Framing, WireFormat, of_response};
 
 /// Maximum size of the body of a failure, in bytes. Only its message is shown.
 const LARGEST_REPORT: usize = 64 * 1024;
@@ -53,12 +53,12 @@ impl Default for Limits {
     }
 }
 
-/// Provider of models: a server and its dialect.
+/// Provider of models: a server and its wire format.
 pub struct Provider {
-    /// Address before the path, without a slash at its end; see [`Dialect::usual_base`].
+    /// Address before the path, without a slash at its end; see [`WireFormat::usual_base`].
     pub base: String,
     /// Wire format.
-    pub dialect: Dialect,
+    pub wire: WireFormat,
     /// Sender of the requests.
     pub transport: Arc<dyn Transport>,
     /// Clock for the limits.
@@ -102,8 +102,8 @@ impl RemoteModel {
         sink: &mut dyn Sink,
         stop: &Stop,
     ) -> Result<Response, ModelError> {
-        let Provider { base, dialect, transport, timer, limits } = &*self.provider;
-        let rendered = dialect.render(request, &self.info)?;
+        let Provider { base, wire, transport, timer, limits } = &*self.provider;
+        let rendered = wire.render(request, &self.info)?;
         if let Some(reason) = stop.requested() {
             return Err(ModelError::Cancelled { reason, usage: Usage::default() });
         }
@@ -111,8 +111,8 @@ impl RemoteModel {
             serde_json::to_vec(&rendered.body).map_err(|error| crate::error::invalid(error.to_string()))?;
         let http = HttpRequest {
             url: format!("{}{}", base.trim_end_matches('/'), rendered.path),
-            headers: dialect.headers(),
-            key: dialect.key_header(),
+            headers: wire.headers(),
+            key: wire.key_header(),
             body: Bytes::from(body),
         };
         let mut wait =
@@ -122,8 +122,8 @@ impl RemoteModel {
             return Err(wait.failure(&mut response).await);
         }
         let mut answer = Assembly::new(sink, &self.info.name, request.calls(), limits.content);
-        let mut decoder = dialect.decoder();
-        let mut read = read(&mut wait, *dialect, &mut *response.body, &mut *decoder, &mut answer).await;
+        let mut decoder = wire.decoder();
+        let mut read = read(&mut wait, *wire, &mut *response.body, &mut *decoder, &mut answer).await;
         if read.is_ok() {
             read = decoder.end(&mut answer);
         }
@@ -204,13 +204,13 @@ enum Parser {
 /// Reads the stream of an answer until nothing that follows matters.
 async fn read(
     wait: &mut Wait<'_>,
-    dialect: Dialect,
+    wire: WireFormat,
     body: &mut dyn Body,
     decoder: &mut dyn Decoder,
     answer: &mut Assembly<'_>,
 ) -> Result<(), ModelError> {
     let limit = wait.limits.event;
-    let mut parser = match dialect.framing() {
+    let mut parser = match wire.framing() {
         Framing::Events => Parser::Events(Events::new(limit)),
         Framing::Lines => Parser::Lines(Lines::new(limit)),
     };

@@ -1,21 +1,23 @@
 //! Messages of Anthropic.
 
-use llm::{ChatRequest, Dialect, Effort, Finish, Message, ModelError, Part, StreamFault, ToolChoice, Usage};
+use llm::{
+    ChatRequest, Effort, Finish, Message, ModelError, Part, StreamFault, ToolChoice, Usage, WireFormat,
+};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, answer, ask, question, stream, unchecked};
 use crate::streams::{self, conversation, parts};
 
-const DIALECT: Dialect = Dialect::Anthropic;
+const WIRE: WireFormat = WireFormat::Anthropic;
 const MODEL: &str = "claude-sonnet-4-5";
 
 fn reply(events: &[Value]) -> Reply {
-    Reply::bytes(stream(DIALECT, events))
+    Reply::bytes(stream(WIRE, events))
 }
 
 /// Returns a short answer with this reason for its end.
 fn ended(reason: &str, details: &Value) -> Vec<Value> {
-    let mut events = streams::answer(DIALECT);
+    let mut events = streams::answer(WIRE);
     events.truncate(2);
     events.push(json!({
         "type": "message_delta",
@@ -28,7 +30,7 @@ fn ended(reason: &str, details: &Value) -> Vec<Value> {
 
 #[test]
 fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
-    let server = Server::new(DIALECT, vec![reply(&streams::answer(DIALECT))]);
+    let server = Server::new(WIRE, vec![reply(&streams::answer(WIRE))]);
     let (response, deltas) = ask(&server.model(MODEL), &question());
     let response = response.unwrap();
     assert_eq!(
@@ -53,7 +55,7 @@ fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
 
 #[test]
 fn a_conversation_is_rendered_as_published() {
-    let server = Server::new(DIALECT, vec![reply(&ended("end_turn", &Value::Null))]);
+    let server = Server::new(WIRE, vec![reply(&ended("end_turn", &Value::Null))]);
     ask(&server.model(MODEL), &conversation(MODEL)).0.unwrap();
     let body = &server.bodies()[0];
     let picture =
@@ -88,7 +90,7 @@ fn a_conversation_is_rendered_as_published() {
 
 #[test]
 fn thoughts_of_another_model_are_not_sent() {
-    let server = Server::new(DIALECT, vec![reply(&ended("end_turn", &Value::Null))]);
+    let server = Server::new(WIRE, vec![reply(&ended("end_turn", &Value::Null))]);
     ask(&server.model("claude-haiku-4-5"), &conversation(MODEL)).0.unwrap();
     let types = server.bodies()[0]["messages"][1]["content"].clone();
     let types: Vec<&str> =
@@ -99,7 +101,7 @@ fn thoughts_of_another_model_are_not_sent() {
 #[test]
 fn the_effort_of_thinking_is_told_in_the_form_of_the_model() {
     let asked = |model: &str, effort: Effort| {
-        let server = Server::new(DIALECT, vec![reply(&ended("end_turn", &Value::Null))]);
+        let server = Server::new(WIRE, vec![reply(&ended("end_turn", &Value::Null))]);
         let request = ChatRequest { thinking: effort, max_tokens: Some(16_000), ..question() };
         ask(&server.model(model), &request).0.unwrap();
         let body = &server.bodies()[0];
@@ -116,13 +118,13 @@ fn the_effort_of_thinking_is_told_in_the_form_of_the_model() {
     assert_eq!(asked("claude-opus-5-5", Effort::Off), (adaptive, json!({"effort": "low"})));
 
     let request = ChatRequest { thinking: Effort::Low, max_tokens: Some(1_024), ..question() };
-    let error = ask(&Server::new(DIALECT, vec![]).model(MODEL), &request).0.unwrap_err();
+    let error = ask(&Server::new(WIRE, vec![]).model(MODEL), &request).0.unwrap_err();
     assert!(matches!(error, ModelError::Invalid { .. }), "{error:?}");
 }
 
 #[test]
 fn every_other_order_of_events_is_refused() {
-    let whole = streams::answer(DIALECT);
+    let whole = streams::answer(WIRE);
     let text = |index: u64| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "x"}});
     let without = |left_out: &str| -> Vec<Value> {
         whole.iter().filter(|event| event["type"] != left_out).cloned().collect()
@@ -158,7 +160,7 @@ fn every_other_order_of_events_is_refused() {
         }),
     ];
     for (what, events) in bad {
-        let error = answer(DIALECT, MODEL, reply(&events)).expect_err(what);
+        let error = answer(WIRE, MODEL, reply(&events)).expect_err(what);
         assert!(
             matches!(error, ModelError::Broken { fault: StreamFault::Order(_), .. }),
             "{what}: {error:?}"
@@ -170,37 +172,37 @@ fn every_other_order_of_events_is_refused() {
         events.insert(at, json!({"type": "ping"}));
         events.insert(at, json!({"type": "an_event_of_next_year", "index": 3}));
     }
-    let response = answer(DIALECT, MODEL, Reply::bytes(unchecked(DIALECT, &events))).unwrap();
+    let response = answer(WIRE, MODEL, Reply::bytes(unchecked(WIRE, &events))).unwrap();
     assert_eq!(response.parts.len(), 4);
 }
 
 #[test]
 fn the_reason_of_the_end_is_told() {
-    let of = |reason: &str| answer(DIALECT, MODEL, reply(&ended(reason, &Value::Null))).unwrap().finish;
+    let of = |reason: &str| answer(WIRE, MODEL, reply(&ended(reason, &Value::Null))).unwrap().finish;
     assert_eq!(of("end_turn"), Finish::Complete);
     assert_eq!(of("max_tokens"), Finish::MaxTokens);
     assert_eq!(of("stop_sequence"), Finish::StopText);
     assert_eq!(of("model_context_window_exceeded"), Finish::ContextFull);
     assert_eq!(of("pause_turn"), Finish::Other("pause_turn".into()));
     let details = json!({"type": "refusal", "category": "cyber", "explanation": "It could cause harm."});
-    let error = answer(DIALECT, MODEL, reply(&ended("refusal", &details))).unwrap_err();
+    let error = answer(WIRE, MODEL, reply(&ended("refusal", &details))).unwrap_err();
     let ModelError::Refused { message, usage } = error else { panic!("{error:?}") };
     assert_eq!((&*message, usage.input, usage.output), ("It could cause harm.", 100, 7));
 }
 
 #[test]
 fn an_error_within_the_stream_is_told_apart() {
-    let mut events = streams::answer(DIALECT);
+    let mut events = streams::answer(WIRE);
     events.truncate(4);
     events.push(json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}));
-    let error = answer(DIALECT, MODEL, reply(&events)).unwrap_err();
+    let error = answer(WIRE, MODEL, reply(&events)).unwrap_err();
     let overloaded = ModelError::Overloaded { status: 200, retry_after: None, message: "Overloaded".into() };
     assert_eq!(error, overloaded);
 }
 
 #[test]
 fn a_request_that_nobody_could_answer_is_not_sent() {
-    let server = Server::new(DIALECT, vec![]);
+    let server = Server::new(WIRE, vec![]);
     let invalid = |request: &ChatRequest, model: &str| {
         let error = ask(&server.model(model), request).0.unwrap_err();
         assert!(matches!(error, ModelError::Invalid { .. }), "{error:?}");

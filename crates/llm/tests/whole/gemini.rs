@@ -1,16 +1,16 @@
 //! Contents of Gemini.
 
-use llm::{ChatRequest, Dialect, Effort, Finish, ModelError, StreamFault, Usage};
+use llm::{ChatRequest, Effort, Finish, ModelError, StreamFault, Usage, WireFormat};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, answer, ask, question, stream, unchecked};
 use crate::streams::{self, conversation, parts};
 
-const DIALECT: Dialect = Dialect::Gemini;
+const WIRE: WireFormat = WireFormat::Gemini;
 const MODEL: &str = "gemini-3.5-flash";
 
 fn reply(events: &[Value]) -> Reply {
-    Reply::bytes(stream(DIALECT, events))
+    Reply::bytes(stream(WIRE, events))
 }
 
 fn ended(reason: &str) -> Reply {
@@ -21,7 +21,7 @@ fn ended(reason: &str) -> Reply {
 
 #[test]
 fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
-    let server = Server::new(DIALECT, vec![reply(&streams::answer(DIALECT))]);
+    let server = Server::new(WIRE, vec![reply(&streams::answer(WIRE))]);
     let (response, deltas) = ask(&server.model(MODEL), &question());
     let response = response.unwrap();
     assert_eq!(
@@ -45,7 +45,7 @@ fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
 
 #[test]
 fn a_conversation_is_rendered_as_published() {
-    let server = Server::new(DIALECT, vec![ended("STOP"), ended("STOP")]);
+    let server = Server::new(WIRE, vec![ended("STOP"), ended("STOP")]);
     ask(&server.model(MODEL), &conversation(MODEL)).0.unwrap();
     ask(&server.model(MODEL), &conversation("claude-sonnet-4-5")).0.unwrap();
     let bodies = server.bodies();
@@ -82,7 +82,7 @@ fn a_conversation_is_rendered_as_published() {
 #[test]
 fn the_effort_of_thinking_is_told_in_the_form_of_the_model() {
     let asked = |model: &str, effort: Effort| {
-        let server = Server::new(DIALECT, vec![ended("STOP")]);
+        let server = Server::new(WIRE, vec![ended("STOP")]);
         ask(&server.model(model), &ChatRequest { thinking: effort, ..question() }).0.unwrap();
         server.bodies()[0]["generationConfig"]["thinkingConfig"].clone()
     };
@@ -99,7 +99,7 @@ fn the_effort_of_thinking_is_told_in_the_form_of_the_model() {
 
 #[test]
 fn refusals_and_other_ends_are_told_apart() {
-    let of = |reply: Reply| answer(DIALECT, MODEL, reply);
+    let of = |reply: Reply| answer(WIRE, MODEL, reply);
     assert_eq!(of(ended("STOP")).unwrap().finish, Finish::Complete);
     assert_eq!(of(ended("MAX_TOKENS")).unwrap().finish, Finish::MaxTokens);
     let other = Finish::Other("MALFORMED_FUNCTION_CALL".into());
@@ -117,15 +117,15 @@ fn refusals_and_other_ends_are_told_apart() {
 
 #[test]
 fn wrong_orders_and_reported_failures_end_the_answer() {
-    let mut events = streams::answer(DIALECT);
+    let mut events = streams::answer(WIRE);
     events.push(events[1].clone());
-    let error = answer(DIALECT, MODEL, reply(&events)).unwrap_err();
+    let error = answer(WIRE, MODEL, reply(&events)).unwrap_err();
     assert!(matches!(error, ModelError::Broken { fault: StreamFault::Order(_), .. }), "{error:?}");
     let failure = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
-    let error = answer(DIALECT, MODEL, Reply::bytes(unchecked(DIALECT, &[failure]))).unwrap_err();
+    let error = answer(WIRE, MODEL, Reply::bytes(unchecked(WIRE, &[failure]))).unwrap_err();
     assert!(matches!(error, ModelError::Overloaded { .. }), "{error:?}");
     for name in ["a/b", "models/a:b"] {
-        let error = ask(&Server::new(DIALECT, vec![]).model(name), &question()).0.unwrap_err();
+        let error = ask(&Server::new(WIRE, vec![]).model(name), &question()).0.unwrap_err();
         assert!(matches!(error, ModelError::Invalid { .. }), "{error:?}");
     }
 }
@@ -136,7 +136,7 @@ fn a_rate_limit_names_its_delay_in_the_body() {
         "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48.5s"}],
     }});
-    let error = answer(DIALECT, MODEL, Reply::failure(DIALECT, 429, &body)).unwrap_err();
+    let error = answer(WIRE, MODEL, Reply::failure(WIRE, 429, &body)).unwrap_err();
     let retry_after = Some(std::time::Duration::from_millis(48_500));
     assert_eq!(error, ModelError::RateLimited { retry_after, message: "quota".into() });
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm::{CallFault, Dialect, Finish, Limits, Model as _, ModelError, Response, Step, StreamFault, known};
+use llm::{
+    CallFault, Finish, Limits, Model as _, ModelError, Response, Step, StreamFault, WireFormat, known,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tool::{Stop, StopReason};
@@ -12,9 +14,9 @@ use crate::server::{Clock, Notes, Piece, Reply, Server, answer, ask, question, r
 use crate::streams::{self, ALL, chunk, tool};
 
 /// Returns the outcome with these limits.
-fn limited(dialect: Dialect, reply: Reply, limits: Limits) -> (Result<Response, ModelError>, Vec<String>) {
-    let server = Server::new(dialect, vec![reply]);
-    let outcome = ask(&server.with(known(dialect, "m"), limits, Clock::jumping()), &question());
+fn limited(wire: WireFormat, reply: Reply, limits: Limits) -> (Result<Response, ModelError>, Vec<String>) {
+    let server = Server::new(wire, vec![reply]);
+    let outcome = ask(&server.with(known(wire, "m"), limits, Clock::jumping()), &question());
     assert!(outcome.0.is_ok() || server.cut() <= 1);
     outcome
 }
@@ -27,32 +29,32 @@ fn fault(outcome: Result<Response, ModelError>) -> StreamFault {
 }
 
 /// Returns an event with this text.
-fn text_event(dialect: Dialect, text: &str) -> Value {
-    match dialect {
-        Dialect::OpenAi | Dialect::OpenAiCompatible => chunk(&json!({"content": text}), None),
-        Dialect::Anthropic => {
+fn text_event(wire: WireFormat, text: &str) -> Value {
+    match wire {
+        WireFormat::OpenAi | WireFormat::OpenAiCompatible => chunk(&json!({"content": text}), None),
+        WireFormat::Anthropic => {
             json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
         }
-        Dialect::Gemini => json!({"candidates": [{"content": {"parts": [{"text": text}]}, "index": 0}]}),
-        Dialect::Ollama => {
+        WireFormat::Gemini => json!({"candidates": [{"content": {"parts": [{"text": text}]}, "index": 0}]}),
+        WireFormat::Ollama => {
             json!({"model": "m", "message": {"role": "assistant", "content": text}, "done": false})
         }
     }
 }
 
 /// Returns the events before the first text.
-fn begin(dialect: Dialect) -> Vec<u8> {
-    if dialect != Dialect::Anthropic {
+fn begin(wire: WireFormat) -> Vec<u8> {
+    if wire != WireFormat::Anthropic {
         return Vec::new();
     }
     let block = json!({"type": "text", "text": ""});
     let start = json!({"type": "content_block_start", "index": 0, "content_block": block});
-    stream(dialect, &[streams::answer(dialect)[0].clone(), start])
+    stream(wire, &[streams::answer(wire)[0].clone(), start])
 }
 
 /// Returns an event without the mark for the end of a stream of `OpenAI`.
-fn event(dialect: Dialect, event: &Value) -> Vec<u8> {
-    let mut bytes = stream(dialect, std::slice::from_ref(event));
+fn event(wire: WireFormat, event: &Value) -> Vec<u8> {
+    let mut bytes = stream(wire, std::slice::from_ref(event));
     if bytes.ends_with(b"data: [DONE]\n\n") {
         bytes.truncate(bytes.len() - b"data: [DONE]\n\n".len());
     }
@@ -61,85 +63,82 @@ fn event(dialect: Dialect, event: &Value) -> Vec<u8> {
 
 #[test]
 fn an_answer_is_the_same_wherever_its_stream_is_cut() {
-    for (dialect, name) in ALL {
-        let bytes = stream(dialect, &streams::answer(dialect));
-        let whole = answer(dialect, name, Reply::bytes(bytes.clone())).unwrap();
+    for (wire, name) in ALL {
+        let bytes = stream(wire, &streams::answer(wire));
+        let whole = answer(wire, name, Reply::bytes(bytes.clone())).unwrap();
         for cut in 0..=bytes.len() {
             let (before, after) = bytes.split_at(cut);
             let pieces = [before, after].map(|piece| Piece::Bytes(piece.to_vec().into()));
-            let again = answer(dialect, name, Reply::pieces(pieces.to_vec())).unwrap();
-            assert_eq!(again, whole, "{dialect:?} cut at {cut}");
+            let again = answer(wire, name, Reply::pieces(pieces.to_vec())).unwrap();
+            assert_eq!(again, whole, "{wire:?} cut at {cut}");
         }
         let single = bytes.chunks(1).map(|byte| Piece::Bytes(byte.to_vec().into()));
-        assert_eq!(answer(dialect, name, Reply::pieces(single.collect())).unwrap(), whole);
+        assert_eq!(answer(wire, name, Reply::pieces(single.collect())).unwrap(), whole);
     }
 }
 
 #[test]
 fn a_stream_that_stops_midway_is_no_answer() {
-    for (dialect, name) in ALL {
-        let bytes = stream(dialect, &streams::answer(dialect));
-        let whole = answer(dialect, name, Reply::bytes(bytes.clone())).unwrap();
+    for (wire, name) in ALL {
+        let bytes = stream(wire, &streams::answer(wire));
+        let whole = answer(wire, name, Reply::bytes(bytes.clone())).unwrap();
         let mut broken = 0;
         for end in 0..bytes.len() {
             let part = bytes[..end].to_vec();
-            match answer(dialect, name, Reply::bytes(part.clone())) {
+            match answer(wire, name, Reply::bytes(part.clone())) {
                 // Everything but the tokens, or the mark for the end, was there.
                 Ok(response) => {
                     assert_eq!((response.parts, response.finish), (whole.parts.clone(), Finish::ToolCalls));
                 }
                 Err(ModelError::Broken { fault: StreamFault::Ended | StreamFault::Malformed(_), usage }) => {
                     broken += 1;
-                    assert!(
-                        usage.input > 0 && (usage.is_estimate || usage.output == 20),
-                        "{dialect:?} {end}"
-                    );
+                    assert!(usage.input > 0 && (usage.is_estimate || usage.output == 20), "{wire:?} {end}");
                 }
-                Err(other) => panic!("{dialect:?} {end} {other:?}"),
+                Err(other) => panic!("{wire:?} {end} {other:?}"),
             }
             let pieces = vec![Piece::Bytes(part.into()), Piece::Break];
-            let outcome = answer(dialect, name, Reply::pieces(pieces));
-            assert!(matches!(fault(outcome), StreamFault::Connection(_)), "{dialect:?} {end}");
+            let outcome = answer(wire, name, Reply::pieces(pieces));
+            assert!(matches!(fault(outcome), StreamFault::Connection(_)), "{wire:?} {end}");
         }
-        assert!(broken > bytes.len() / 2, "{dialect:?} {broken}");
+        assert!(broken > bytes.len() / 2, "{wire:?} {broken}");
     }
 }
 
 #[test]
 fn a_huge_delta_is_refused_before_it_is_whole() {
-    for (dialect, _) in ALL {
-        let mut bytes = begin(dialect);
-        bytes.extend(event(dialect, &text_event(dialect, &"x".repeat(2 * 1024 * 1024))));
+    for (wire, _) in ALL {
+        let mut bytes = begin(wire);
+        bytes.extend(event(wire, &text_event(wire, &"x".repeat(2 * 1024 * 1024))));
         let pieces: Vec<Piece> =
             bytes.chunks(4_096).map(|piece| Piece::Bytes(piece.to_vec().into())).collect();
         let too_large = StreamFault::TooLarge { what: "event", limit: 1024 * 1024 };
-        let (outcome, deltas) = limited(dialect, Reply::pieces(pieces.clone()), Limits::default());
-        assert_eq!((fault(outcome), deltas.len()), (too_large.clone(), 0), "{dialect:?}");
-        let (outcome, _) = limited(dialect, Reply::bytes(bytes), Limits::default());
-        assert_eq!(fault(outcome), too_large, "{dialect:?}");
+        let (outcome, deltas) = limited(wire, Reply::pieces(pieces.clone()), Limits::default());
+        assert_eq!((fault(outcome), deltas.len()), (too_large.clone(), 0), "{wire:?}");
+        let (outcome, _) = limited(wire, Reply::bytes(bytes), Limits::default());
+        assert_eq!(fault(outcome), too_large, "{wire:?}");
         // With another limit it is an answer.
         let limits = Limits { event: 4 * 1024 * 1024, ..Limits::default() };
-        let (outcome, deltas) = limited(dialect, Reply::pieces(pieces), limits);
-        assert_eq!((fault(outcome), deltas.len()), (StreamFault::Ended, 1), "{dialect:?}");
+        let (outcome, deltas) = limited(wire, Reply::pieces(pieces), limits);
+        assert_eq!((fault(outcome), deltas.len()), (StreamFault::Ended, 1), "{wire:?}");
     }
 }
 
 #[test]
 fn a_stream_without_end_ends_at_a_limit() {
     let limits = Limits { content: 65_536, stream: 1_048_576, ..Limits::default() };
-    for (dialect, _) in ALL {
+    for (wire, _) in ALL {
         let endless = |bytes: Vec<u8>| {
-            Reply::pieces(vec![Piece::Bytes(begin(dialect).into()), Piece::Endless(bytes.into())])
+            Reply::pieces(vec![Piece::Bytes(begin(wire).into()), Piece::Endless(bytes.into())])
         };
-        let text = event(dialect, &text_event(dialect, "over and over "));
-        let (outcome, deltas) = limited(dialect, endless(text), limits.clone());
-        assert_eq!(fault(outcome), StreamFault::TooLarge { what: "content", limit: 65_536 }, "{dialect:?}");
+        let text = event(wire, &text_event(wire, "over and over "));
+        let (outcome, deltas) = limited(wire, endless(text), limits.clone());
+        assert_eq!(fault(outcome), StreamFault::TooLarge { what: "content", limit: 65_536 }, "{wire:?}");
         assert!(deltas.iter().map(String::len).sum::<usize>() < 200_000);
         // Signs of life have no content.
-        let nothing = if dialect == Dialect::Ollama { "\n\r\n" } else { ": ping\n\n\n" };
-        let (outcome, _) = limited(dialect, endless(nothing.into()), limits.clone());
+        let nothing = if wire == WireFormat::Ollama { "\n\r\n" } else { ": ping\n\n\n" };
+        let (outcome, _) = limited(wire, endless(nothing.into()), limits.clone());
         let too_large = StreamFault::TooLarge { what: "stream", limit: 1_048_576 };
-        assert_eq!(fault(outcome), too_large, "{dialect:?}");
+        assert_eq!(fault(outcome), too_large, "{wire:?}");
     }
 }
 
@@ -149,36 +148,39 @@ fn calls_without_end_end_at_a_limit() {
         .map(|index| json!({"tool_calls": [{"index": index, "id": "c", "function": {"name": "t", "arguments": "{}"}}]}))
         .map(|delta| chunk(&delta, None))
         .collect();
-    let outcome = answer(Dialect::OpenAi, "gpt-5.4", Reply::bytes(stream(Dialect::OpenAi, &calls)));
+    let outcome = answer(WireFormat::OpenAi, "gpt-5.4", Reply::bytes(stream(WireFormat::OpenAi, &calls)));
     assert_eq!(fault(outcome), StreamFault::TooManyCalls { limit: 256 });
     let call = json!({"functionCall": {"name": "t"}});
     let chunk = json!({"candidates": [{"content": {"parts": vec![call; 300]}, "finishReason": "STOP"}]});
     let outcome =
-        answer(Dialect::Gemini, "gemini-3.5-flash", Reply::bytes(stream(Dialect::Gemini, &[chunk])));
+        answer(WireFormat::Gemini, "gemini-3.5-flash", Reply::bytes(stream(WireFormat::Gemini, &[chunk])));
     assert_eq!(fault(outcome), StreamFault::TooManyCalls { limit: 256 });
 }
 
 #[test]
 fn silence_and_slowness_end_at_a_limit() {
-    for (dialect, _) in ALL {
-        let reply = || Reply::pieces(vec![Piece::Bytes(begin(dialect).into()), Piece::Silence]);
+    for (wire, _) in ALL {
+        let reply = || Reply::pieces(vec![Piece::Bytes(begin(wire).into()), Piece::Silence]);
         let idle = Duration::from_secs(7);
-        let (outcome, _) = limited(dialect, reply(), Limits { idle, ..Limits::default() });
+        let (outcome, _) = limited(wire, reply(), Limits { idle, ..Limits::default() });
         assert_eq!(fault(outcome), StreamFault::Idle(idle));
+        let server = Server::new(wire, vec![]);
+        server.then_silent();
+        let model = server.with(known(wire, "m"), Limits { idle, ..Limits::default() }, Clock::jumping());
+        assert_eq!(fault(ask(&model, &question()).0), StreamFault::Idle(idle));
         let whole = Duration::from_secs(9);
-        let (outcome, _) =
-            limited(dialect, reply(), Limits { idle: Duration::MAX, whole, ..Limits::default() });
+        let (outcome, _) = limited(wire, reply(), Limits { idle: Duration::MAX, whole, ..Limits::default() });
         assert_eq!(fault(outcome), StreamFault::Late(whole));
     }
 }
 
 #[test]
 fn a_stop_drops_the_connection() {
-    for (dialect, name) in ALL {
+    for (wire, name) in ALL {
         let stop = Stop::default();
-        let bytes = [begin(dialect), event(dialect, &text_event(dialect, "begin"))].concat();
+        let bytes = [begin(wire), event(wire, &text_event(wire, "begin"))].concat();
         let reply = Reply::pieces(vec![Piece::Bytes(bytes.into()), Piece::StopOf(stop.clone())]);
-        let server = Server::new(dialect, vec![reply]);
+        let server = Server::new(wire, vec![reply]);
         let mut notes = Notes::default();
         let error = run(server.model(name).chat(&question(), &mut notes, &stop)).unwrap_err();
         let ModelError::Cancelled { reason: StopReason::Cancelled, usage } = error else {
@@ -197,8 +199,9 @@ fn a_stop_drops_the_connection() {
 fn a_stop_from_elsewhere_wakes_the_request() {
     run(async {
         let reply = Reply::pieces(vec![Piece::Silence]);
-        let server = Server::new(Dialect::OpenAi, vec![reply]);
-        let model = Arc::new(server.with(known(Dialect::OpenAi, "m"), Limits::default(), Clock::standing()));
+        let server = Server::new(WireFormat::OpenAi, vec![reply]);
+        let model =
+            Arc::new(server.with(known(WireFormat::OpenAi, "m"), Limits::default(), Clock::standing()));
         let stop = Stop::default();
         let task = tokio::spawn({
             let stop = stop.clone();
@@ -217,8 +220,8 @@ fn a_stop_from_elsewhere_wakes_the_request() {
 #[test]
 fn a_dropped_request_drops_the_connection() {
     run(async {
-        let server = Server::new(Dialect::Anthropic, vec![Reply::pieces(vec![Piece::Silence])]);
-        let model = server.with(known(Dialect::Anthropic, "m"), Limits::default(), Clock::standing());
+        let server = Server::new(WireFormat::Anthropic, vec![Reply::pieces(vec![Piece::Silence])]);
+        let model = server.with(known(WireFormat::Anthropic, "m"), Limits::default(), Clock::standing());
         let (request, mut notes, stop) = (question(), Notes::default(), Stop::default());
         tokio::select! {
             biased;
@@ -259,17 +262,17 @@ fn nonsense_is_no_answer() {
         &deep,
         "data: [DONE]\n\n",
     ];
-    for (dialect, name) in ALL {
+    for (wire, name) in ALL {
         for text in nonsense {
-            let outcome = answer(dialect, name, Reply::bytes(text.as_bytes().to_vec()));
+            let outcome = answer(wire, name, Reply::bytes(text.as_bytes().to_vec()));
             let fault = fault(outcome);
             let is_named =
                 matches!(fault, StreamFault::Ended | StreamFault::Malformed(_) | StreamFault::Order(_));
-            assert!(is_named, "{dialect:?} {text:.40} {fault:?}");
+            assert!(is_named, "{wire:?} {text:.40} {fault:?}");
             let error = ModelError::Broken { fault, usage: llm::Usage::default() };
             assert!(error.to_string().len() < 1_000);
         }
-        let outcome = answer(dialect, name, Reply::bytes(b"data: \xff\xfe\n\n\xff\n".to_vec()));
+        let outcome = answer(wire, name, Reply::bytes(b"data: \xff\xfe\n\n\xff\n".to_vec()));
         assert!(matches!(fault(outcome), StreamFault::Malformed(_)));
     }
 }
@@ -280,7 +283,7 @@ fn a_call_of_nonsense_is_told_to_the_model() {
         let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": name, "arguments": arguments}}]});
         let events = [chunk(&call, None), chunk(&json!({}), Some("tool_calls"))];
         let response =
-            answer(Dialect::OpenAi, "gpt-5.4", Reply::bytes(stream(Dialect::OpenAi, &events))).unwrap();
+            answer(WireFormat::OpenAi, "gpt-5.4", Reply::bytes(stream(WireFormat::OpenAi, &events))).unwrap();
         response.calls().next().unwrap().check(&[tool("file_read"), tool("file_list")])
     };
     assert_eq!(call("file_read", "{\"path\": \"a\"}").unwrap()["path"], "a");
@@ -298,8 +301,8 @@ fn a_call_of_nonsense_is_told_to_the_model() {
 
 #[test]
 fn a_call_with_a_name_of_nonsense_does_not_spoil_the_conversation() {
-    for (dialect, name) in ALL {
-        let server = Server::new(dialect, vec![Reply::bytes(stream(dialect, &streams::answer(dialect)))]);
+    for (wire, name) in ALL {
+        let server = Server::new(wire, vec![Reply::bytes(stream(wire, &streams::answer(wire)))]);
         let mut request = streams::conversation(name);
         (request.temperature, request.tool_choice) = (None, llm::ToolChoice::Auto);
         for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {
@@ -316,18 +319,18 @@ fn a_call_with_a_name_of_nonsense_does_not_spoil_the_conversation() {
         // The server of the test refuses what the provider would.
         ask(&server.model(name), &request).0.unwrap();
         let sent = server.bodies()[0].to_string();
-        assert!(sent.contains("rm_-rf__") && !sent.contains("rm -rf"), "{dialect:?}");
-        assert_eq!(sent.contains("functions_x_0"), dialect == Dialect::Anthropic);
+        assert!(sent.contains("rm_-rf__") && !sent.contains("rm -rf"), "{wire:?}");
+        assert_eq!(sent.contains("functions_x_0"), wire == WireFormat::Anthropic);
     }
 }
 
 #[test]
 fn failures_of_a_server_are_told_apart() {
-    let dialect = Dialect::Anthropic;
+    let wire = WireFormat::Anthropic;
     let report =
         |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "m"}, "request_id": "r"});
-    let failure = |status: u16, kind: &str| Reply::failure(dialect, status, &report(kind));
-    let of = |reply: Reply| answer(dialect, "claude-sonnet-4-5", reply).unwrap_err();
+    let failure = |status: u16, kind: &str| Reply::failure(wire, status, &report(kind));
+    let of = |reply: Reply| answer(wire, "claude-sonnet-4-5", reply).unwrap_err();
     let message = || "m".to_owned();
 
     let wrong_key = of(failure(401, "authentication_error"));
@@ -356,7 +359,7 @@ fn failures_of_a_server_are_told_apart() {
     let redirection =
         Reply { status: 302, ..Reply::bytes("") }.header("location", "https://elsewhere.example");
     assert!(matches!(of(redirection), ModelError::Invalid { .. }));
-    let server = Server::new(dialect, vec![]);
+    let server = Server::new(wire, vec![]);
     server.then_unreachable();
     let error = ask(&server.model("claude-sonnet-4-5"), &question()).0.unwrap_err();
     assert_eq!(error, ModelError::Unreachable { message: "no route to host".into() });
@@ -366,7 +369,7 @@ fn failures_of_a_server_are_told_apart() {
 fn the_body_of_a_failure_has_a_bound_and_may_break_off() {
     let of = |pieces: Vec<Piece>| {
         let reply = Reply { status: 500, ..Reply::pieces(pieces) };
-        answer(Dialect::OpenAi, "gpt-5.4", reply).unwrap_err()
+        answer(WireFormat::OpenAi, "gpt-5.4", reply).unwrap_err()
     };
     let report = r#"{"error":{"message":"m","type":"insufficient_quota","param":null,"code":null}}"#;
     let single = report.bytes().map(|byte| Piece::Bytes(vec![byte].into()));
@@ -381,7 +384,7 @@ fn the_body_of_a_failure_has_a_bound_and_may_break_off() {
     }
     let stop = Stop::default();
     let reply = Reply { status: 500, ..Reply::pieces(vec![Piece::StopOf(stop.clone())]) };
-    let model = Server::new(Dialect::OpenAi, vec![reply]).model("gpt-5.4");
+    let model = Server::new(WireFormat::OpenAi, vec![reply]).model("gpt-5.4");
     let error = run(model.chat(&question(), &mut Notes::default(), &stop)).unwrap_err();
     assert!(matches!(error, ModelError::Cancelled { .. }), "{error:?}");
 }
@@ -449,8 +452,8 @@ proptest! {
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0_u8..5, any_value()), 1..4),
         cut in 1_usize..200,
     ) {
-        let (dialect, name) = ALL[which];
-        let mut events = streams::answer(dialect);
+        let (wire, name) = ALL[which];
+        let mut events = streams::answer(wire);
         for (at, other, kind, by) in damages {
             if events.is_empty() {
                 break;
@@ -466,9 +469,9 @@ proptest! {
                 }
             }
         }
-        let bytes = unchecked(dialect, &events);
+        let bytes = unchecked(wire, &events);
         let pieces = bytes.chunks(cut).map(|piece| Piece::Bytes(piece.to_vec().into())).collect();
-        match answer(dialect, name, Reply::pieces(pieces)) {
+        match answer(wire, name, Reply::pieces(pieces)) {
             Ok(response) => {
                 let calls = response.calls().count();
                 // An event with two calls may stand there four times.

@@ -1,16 +1,16 @@
 //! Chat of Ollama.
 
-use llm::{ChatRequest, Dialect, Effort, Finish, ModelError, ToolChoice, Usage, known};
+use llm::{ChatRequest, Effort, Finish, ModelError, ToolChoice, Usage, WireFormat, known};
 use serde_json::{Value, json};
 
 use crate::server::{Clock, Reply, Server, answer, ask, question, stream, unchecked};
 use crate::streams::{self, conversation, parts};
 
-const DIALECT: Dialect = Dialect::Ollama;
+const WIRE: WireFormat = WireFormat::Ollama;
 
 fn ended(reason: &str) -> Reply {
     Reply::bytes(stream(
-        DIALECT,
+        WIRE,
         &[json!({"model": "qwen3", "message": {"role": "assistant", "content": "x"}, "done": true,
                  "done_reason": reason, "prompt_eval_count": 9, "eval_count": 1})],
     ))
@@ -18,8 +18,8 @@ fn ended(reason: &str) -> Reply {
 
 #[test]
 fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
-    let bytes = stream(DIALECT, &streams::answer(DIALECT));
-    let server = Server::new(DIALECT, vec![Reply::bytes(bytes)]);
+    let bytes = stream(WIRE, &streams::answer(WIRE));
+    let server = Server::new(WIRE, vec![Reply::bytes(bytes)]);
     let response = ask(&server.model("qwen3"), &question()).0.unwrap();
     assert_eq!(
         parts(&response),
@@ -34,15 +34,15 @@ fn thoughts_text_calls_and_tokens_of_an_answer_are_read() {
     assert_eq!((response.finish, response.usage), (Finish::ToolCalls, usage));
     assert_eq!(server.request().url, "http://127.0.0.1:11434/api/chat");
     // After three calls in the conversation, the second call without an id is the fifth.
-    let server = Server::new(DIALECT, vec![Reply::bytes(stream(DIALECT, &streams::answer(DIALECT)))]);
+    let server = Server::new(WIRE, vec![Reply::bytes(stream(WIRE, &streams::answer(WIRE)))]);
     let response = ask(&server.model("qwen3"), &conversation("qwen3")).0.unwrap();
     assert_eq!(response.calls().last().unwrap().id, "call_5");
 }
 
 #[test]
 fn a_conversation_is_rendered_as_published() {
-    let server = Server::new(DIALECT, vec![ended("stop")]);
-    let mut info = known(DIALECT, "qwen3");
+    let server = Server::new(WIRE, vec![ended("stop")]);
+    let mut info = known(WIRE, "qwen3");
     info.context = Some(32_768);
     let model = server.with(info, llm::Limits::default(), Clock::jumping());
     let response = ask(&model, &ChatRequest { thinking: Effort::Low, ..conversation("qwen3") }).0.unwrap();
@@ -76,11 +76,11 @@ fn a_conversation_is_rendered_as_published() {
 
 #[test]
 fn the_end_and_the_choice_of_tools_are_those_of_ollama() {
-    let of = |reason: &str| answer(DIALECT, "qwen3", ended(reason)).unwrap().finish;
+    let of = |reason: &str| answer(WIRE, "qwen3", ended(reason)).unwrap().finish;
     assert_eq!(of("stop"), Finish::Complete);
     assert_eq!(of("length"), Finish::MaxTokens);
     assert_eq!(of("load"), Finish::Other("load".into()));
-    let server = Server::new(DIALECT, vec![ended("stop")]);
+    let server = Server::new(WIRE, vec![ended("stop")]);
     let request =
         ChatRequest { tool_choice: ToolChoice::Never, thinking: Effort::Off, ..conversation("qwen3") };
     ask(&server.model("qwen3"), &request).0.unwrap();
@@ -89,15 +89,15 @@ fn the_end_and_the_choice_of_tools_are_those_of_ollama() {
 
 #[test]
 fn a_failure_within_the_stream_is_one_and_a_last_line_needs_no_end() {
-    let mut events = streams::answer(DIALECT);
+    let mut events = streams::answer(WIRE);
     events.truncate(2);
     events.push(json!({"error": "an error was encountered while running the model"}));
-    let error = answer(DIALECT, "qwen3", Reply::bytes(unchecked(DIALECT, &events))).unwrap_err();
+    let error = answer(WIRE, "qwen3", Reply::bytes(unchecked(WIRE, &events))).unwrap_err();
     assert!(matches!(error, ModelError::Overloaded { status: 200, .. }), "{error:?}");
-    let mut bytes = stream(DIALECT, &streams::answer(DIALECT));
+    let mut bytes = stream(WIRE, &streams::answer(WIRE));
     assert_eq!(bytes.pop(), Some(b'\n'));
-    assert_eq!(answer(DIALECT, "qwen3", Reply::bytes(bytes)).unwrap().parts.len(), 4);
+    assert_eq!(answer(WIRE, "qwen3", Reply::bytes(bytes)).unwrap().parts.len(), 4);
     let error =
-        answer(DIALECT, "qwen3", Reply::failure(DIALECT, 404, &json!({"error": "model 'qwen3' not found"})));
+        answer(WIRE, "qwen3", Reply::failure(WIRE, 404, &json!({"error": "model 'qwen3' not found"})));
     assert_eq!(error.unwrap_err(), ModelError::Invalid { message: "model 'qwen3' not found".into() });
 }

@@ -1,12 +1,12 @@
 //! Chat completions.
 
-use llm::{Dialect, Effort, Finish, ModelError, StreamFault, ToolChoice, Usage};
+use llm::{Effort, Finish, ModelError, StreamFault, ToolChoice, Usage, WireFormat};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, answer, ask, question, stream, unchecked};
 use crate::streams::{self, chunk, conversation, parts, tokens};
 
-const OWN: Dialect = Dialect::OpenAi;
+const OWN: WireFormat = WireFormat::OpenAi;
 
 fn reply(events: &[Value]) -> Reply {
     Reply::bytes(stream(OWN, events))
@@ -93,7 +93,7 @@ fn what_a_model_does_not_take_is_left_out_and_reported() {
 
 #[test]
 fn a_compatible_server_may_have_its_own_ways() {
-    let dialect = Dialect::OpenAiCompatible;
+    let wire = WireFormat::OpenAiCompatible;
     let events = [
         json!({"choices": [{"delta": {"role": "assistant", "reasoning_content": "hm"}}]}),
         json!({"choices": [{"delta": {"reasoning": "!", "content": null}}]}),
@@ -103,7 +103,7 @@ fn a_compatible_server_may_have_its_own_ways() {
         json!({"choices": [{"delta": {"tool_calls": [{"id": "", "index": 7, "function": {"name": "file_list"}}]}}]}),
         json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}, {"index": 1, "delta": {"content": "other"}}]}),
     ];
-    let server = Server::new(dialect, vec![Reply::bytes(unchecked(dialect, &events))]);
+    let server = Server::new(wire, vec![Reply::bytes(unchecked(wire, &events))]);
     let mut request = question();
     (request.max_tokens, request.tools, request.tool_choice) =
         (Some(50), vec![streams::tool("file_read")], ToolChoice::Required);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::{
-    Attempt, AttemptError, Capability, ChatRequest, Delta, Dialect, Finish, Limits, Model, ModelError,
-    ModelInfo, Part, Response, Route, RouteError, RouteFault, Routed, Router, Routes, Sink, StreamFault,
-    TaskType, ThinkingControl, Usage, known,
+    Attempt, AttemptError, Capability, ChatRequest, Delta, Finish, Limits, Model, ModelError, ModelInfo,
+    Part, Response, Route, RouteError, RouteFault, Routed, Router, Routes, Sink, StreamFault, TaskType,
+    ThinkingControl, Usage, WireFormat, known,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -299,22 +299,22 @@ fn models_of_several_providers_stand_in_for_each_other() {
     let clock = Clock::jumping();
     let error = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "m"}});
     let anthropic = Server::new(
-        Dialect::Anthropic,
-        vec![Reply::failure(Dialect::Anthropic, 429, &error).header("retry-after", "9")],
+        WireFormat::Anthropic,
+        vec![Reply::failure(WireFormat::Anthropic, 429, &error).header("retry-after", "9")],
     );
     let half = Reply::pieces(vec![Piece::Bytes("{\"message\":{\"content\":\"ha\"}}\n".into()), Piece::Break]);
-    let ollama = Server::new(Dialect::Ollama, vec![half]);
+    let ollama = Server::new(WireFormat::Ollama, vec![half]);
     let events = [chunk(&json!({"content": "whole"}), Some("stop")), tokens(10, 2)];
-    let openai = Server::new(Dialect::OpenAi, vec![Reply::bytes(stream(Dialect::OpenAi, &events))]);
-    let model = |server: &Arc<Server>, dialect: Dialect, name: &str| -> Arc<dyn Model> {
-        Arc::new(server.with(known(dialect, name), Limits::default(), clock.clone()))
+    let openai = Server::new(WireFormat::OpenAi, vec![Reply::bytes(stream(WireFormat::OpenAi, &events))]);
+    let model = |server: &Arc<Server>, wire: WireFormat, name: &str| -> Arc<dyn Model> {
+        Arc::new(server.with(known(wire, name), Limits::default(), clock.clone()))
     };
     let router = router(
         &clock,
         &[
-            ("a", model(&anthropic, Dialect::Anthropic, "claude-sonnet-5-5")),
-            ("b", model(&ollama, Dialect::Ollama, "qwen3")),
-            ("c", model(&openai, Dialect::OpenAi, "gpt-4.1")),
+            ("a", model(&anthropic, WireFormat::Anthropic, "claude-sonnet-5-5")),
+            ("b", model(&ollama, WireFormat::Ollama, "qwen3")),
+            ("c", model(&openai, WireFormat::OpenAi, "gpt-4.1")),
         ],
     );
     let (outcome, notes) = chat(&router, &route());

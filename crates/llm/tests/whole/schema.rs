@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use jsonschema::Validator;
-use llm::Dialect;
+use llm::WireFormat;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -18,32 +18,32 @@ pub(crate) enum Shape {
     Error,
 }
 
-fn text(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::OpenAi | Dialect::OpenAiCompatible => include_str!("schemas/openai.json"),
-        Dialect::Anthropic => include_str!("schemas/anthropic.json"),
-        Dialect::Gemini => include_str!("schemas/gemini.json"),
-        Dialect::Ollama => include_str!("schemas/ollama.json"),
+fn text(wire: WireFormat) -> &'static str {
+    match wire {
+        WireFormat::OpenAi | WireFormat::OpenAiCompatible => include_str!("schemas/openai.json"),
+        WireFormat::Anthropic => include_str!("schemas/anthropic.json"),
+        WireFormat::Gemini => include_str!("schemas/gemini.json"),
+        WireFormat::Ollama => include_str!("schemas/ollama.json"),
     }
 }
 
-type Validators = Vec<((Dialect, Shape), Arc<Validator>)>;
+type Validators = Vec<((WireFormat, Shape), Arc<Validator>)>;
 
 /// Validators so far: one takes longer than hundreds of answers.
 static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
 
-fn validator(dialect: Dialect, shape: Shape) -> Arc<Validator> {
+fn validator(wire: WireFormat, shape: Shape) -> Arc<Validator> {
     let mut validators = VALIDATORS.lock();
-    if let Some((_, validator)) = validators.iter().find(|(key, _)| *key == (dialect, shape)) {
+    if let Some((_, validator)) = validators.iter().find(|(key, _)| *key == (wire, shape)) {
         return validator.clone();
     }
-    let made = Arc::new(made(dialect, shape));
-    validators.push(((dialect, shape), made.clone()));
+    let made = Arc::new(made(wire, shape));
+    validators.push(((wire, shape), made.clone()));
     made
 }
 
-fn made(dialect: Dialect, shape: Shape) -> Validator {
-    let whole: Value = serde_json::from_str(text(dialect)).unwrap();
+fn made(wire: WireFormat, shape: Shape) -> Validator {
+    let whole: Value = serde_json::from_str(text(wire)).unwrap();
     let name = match shape {
         Shape::Request => "request",
         Shape::Event => "event",
@@ -55,12 +55,12 @@ fn made(dialect: Dialect, shape: Shape) -> Validator {
 }
 
 /// Fails the test unless the values have the published shape.
-pub(crate) fn hold<'a>(dialect: Dialect, shape: Shape, values: impl IntoIterator<Item = &'a Value>) {
-    let validator = validator(dialect, shape);
+pub(crate) fn hold<'a>(wire: WireFormat, shape: Shape, values: impl IntoIterator<Item = &'a Value>) {
+    let validator = validator(wire, shape);
     for value in values {
         let faults: Vec<String> =
             validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-        assert!(faults.is_empty(), "{dialect:?} {shape:?} {value:#}\n{}", faults.join("\n"));
+        assert!(faults.is_empty(), "{wire:?} {shape:?} {value:#}\n{}", faults.join("\n"));
     }
 }
 
@@ -68,20 +68,24 @@ pub(crate) fn hold<'a>(dialect: Dialect, shape: Shape, values: impl IntoIterator
 fn the_schemas_refuse_what_the_providers_do() {
     use serde_json::json;
     let bad = [
-        (Dialect::OpenAi, Shape::Request, json!({"model": "m", "messages": [{"role": "user"}]})),
-        (Dialect::OpenAi, Shape::Event, json!({"object": "chat.completion.chunk", "choices": [{}]})),
-        (Dialect::Anthropic, Shape::Request, json!({"model": "m", "messages": []})),
-        (Dialect::Anthropic, Shape::Event, json!({"type": "content_block_delta", "index": 0})),
+        (WireFormat::OpenAi, Shape::Request, json!({"model": "m", "messages": [{"role": "user"}]})),
+        (WireFormat::OpenAi, Shape::Event, json!({"object": "chat.completion.chunk", "choices": [{}]})),
+        (WireFormat::Anthropic, Shape::Request, json!({"model": "m", "messages": []})),
+        (WireFormat::Anthropic, Shape::Event, json!({"type": "content_block_delta", "index": 0})),
         (
-            Dialect::Gemini,
+            WireFormat::Gemini,
             Shape::Request,
             json!({"contents": [{"role": "assistant", "parts": [{"text": ""}]}]}),
         ),
-        (Dialect::Gemini, Shape::Event, json!({"candidates": [{"finishReason": "stop"}]})),
-        (Dialect::Ollama, Shape::Request, json!({"model": "m", "messages": [{"role": "user", "text": "x"}]})),
-        (Dialect::Ollama, Shape::Event, json!({"done": "yes"})),
+        (WireFormat::Gemini, Shape::Event, json!({"candidates": [{"finishReason": "stop"}]})),
+        (
+            WireFormat::Ollama,
+            Shape::Request,
+            json!({"model": "m", "messages": [{"role": "user", "text": "x"}]}),
+        ),
+        (WireFormat::Ollama, Shape::Event, json!({"done": "yes"})),
     ];
-    for (dialect, shape, value) in bad {
-        assert!(!validator(dialect, shape).is_valid(&value), "{dialect:?} {shape:?} {value}");
+    for (wire, shape, value) in bad {
+        assert!(!validator(wire, shape).is_valid(&value), "{wire:?} {shape:?} {value}");
     }
 }

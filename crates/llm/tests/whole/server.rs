@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use llm::{
-    Body, ChatRequest, Delta, Dialect, HttpRequest, HttpResponse, Limits, Message, Model, ModelError,
-    ModelInfo, Provider, RemoteModel, Response, Sink, Transport, TransportError, known,
+    Body, ChatRequest, Delta, HttpRequest, HttpResponse, Limits, Message, Model, ModelError, ModelInfo,
+    Provider, RemoteModel, Response, Sink, Transport, TransportError, WireFormat, known,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -52,8 +52,8 @@ impl Reply {
     }
 
     /// Creates the response of a failure that has the published shape.
-    pub(crate) fn failure(dialect: Dialect, status: u16, error: &Value) -> Self {
-        hold(dialect, Shape::Error, [error]);
+    pub(crate) fn failure(wire: WireFormat, status: u16, error: &Value) -> Self {
+        hold(wire, Shape::Error, [error]);
         Self { status, ..Self::bytes(error.to_string()) }
     }
 
@@ -64,49 +64,61 @@ impl Reply {
 }
 
 /// Returns a stream of events, each of which has the published shape.
-pub(crate) fn stream(dialect: Dialect, events: &[Value]) -> Vec<u8> {
-    hold(dialect, Shape::Event, events);
-    unchecked(dialect, events)
+pub(crate) fn stream(wire: WireFormat, events: &[Value]) -> Vec<u8> {
+    hold(wire, Shape::Event, events);
+    unchecked(wire, events)
 }
 
 /// Returns a stream of events of any shape.
-pub(crate) fn unchecked(dialect: Dialect, events: &[Value]) -> Vec<u8> {
+pub(crate) fn unchecked(wire: WireFormat, events: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for event in events {
-        let text = match dialect {
-            Dialect::Ollama => format!("{event}\n"),
-            Dialect::Anthropic => {
+        let text = match wire {
+            WireFormat::Ollama => format!("{event}\n"),
+            WireFormat::Anthropic => {
                 format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
             }
-            Dialect::OpenAi | Dialect::OpenAiCompatible => format!("data: {event}\n\n"),
-            Dialect::Gemini => format!("data: {event}\r\n\r\n"),
+            WireFormat::OpenAi | WireFormat::OpenAiCompatible => format!("data: {event}\n\n"),
+            WireFormat::Gemini => format!("data: {event}\r\n\r\n"),
         };
         bytes.extend_from_slice(text.as_bytes());
     }
-    if matches!(dialect, Dialect::OpenAi | Dialect::OpenAiCompatible) {
+    if matches!(wire, WireFormat::OpenAi | WireFormat::OpenAiCompatible) {
         bytes.extend_from_slice(b"data: [DONE]\n\n");
     }
     bytes
 }
 
+/// Outcome of a request, by the script.
+enum Scripted {
+    Reply(Reply),
+    Unreachable,
+    Silence,
+}
+
 /// Server that plays its script, and fails the test if a request does not have the published shape.
 pub(crate) struct Server {
-    dialect: Dialect,
-    replies: Mutex<VecDeque<Result<Reply, TransportError>>>,
+    wire: WireFormat,
+    replies: Mutex<VecDeque<Scripted>>,
     requests: Mutex<Vec<HttpRequest>>,
     /// Number of bodies that were dropped before their end.
     cut: Arc<AtomicUsize>,
 }
 
 impl Server {
-    pub(crate) fn new(dialect: Dialect, replies: Vec<Reply>) -> Arc<Self> {
-        let replies = Mutex::new(replies.into_iter().map(Ok).collect());
-        Arc::new(Self { dialect, replies, requests: Mutex::default(), cut: Arc::default() })
+    pub(crate) fn new(wire: WireFormat, replies: Vec<Reply>) -> Arc<Self> {
+        let replies = Mutex::new(replies.into_iter().map(Scripted::Reply).collect());
+        Arc::new(Self { wire, replies, requests: Mutex::default(), cut: Arc::default() })
     }
 
     /// Adds a failure of the connection to the script.
     pub(crate) fn then_unreachable(&self) {
-        self.replies.lock().push_back(Err(TransportError { message: "no route to host".into() }));
+        self.replies.lock().push_back(Scripted::Unreachable);
+    }
+
+    /// Adds a response that never comes to the script.
+    pub(crate) fn then_silent(&self) {
+        self.replies.lock().push_back(Scripted::Silence);
     }
 
     /// Returns the bodies of the requests so far.
@@ -127,13 +139,12 @@ impl Server {
 
     /// Returns a model on this server.
     pub(crate) fn model(self: &Arc<Self>, name: &str) -> RemoteModel {
-        self.with(known(self.dialect, name), Limits::default(), Clock::jumping())
+        self.with(known(self.wire, name), Limits::default(), Clock::jumping())
     }
 
     pub(crate) fn with(self: &Arc<Self>, info: ModelInfo, limits: Limits, clock: Arc<Clock>) -> RemoteModel {
-        let base = self.dialect.usual_base().unwrap_or("http://127.0.0.1:8000/v1/").to_owned();
-        let provider =
-            Provider { base, dialect: self.dialect, transport: self.clone(), timer: clock, limits };
+        let base = self.wire.usual_base().unwrap_or("http://127.0.0.1:8000/v1/").to_owned();
+        let provider = Provider { base, wire: self.wire, transport: self.clone(), timer: clock, limits };
         RemoteModel::new(Arc::new(provider), info)
     }
 }
@@ -141,13 +152,17 @@ impl Server {
 impl Transport for Server {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse, TransportError>> {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
-        hold(self.dialect, Shape::Request, [&body]);
+        hold(self.wire, Shape::Request, [&body]);
         self.requests.lock().push(request);
         let reply =
             self.replies.lock().pop_front().unwrap_or_else(|| panic!("the script has no more replies"));
         let cut = self.cut.clone();
         Box::pin(async move {
-            let Reply { status, headers, pieces } = reply?;
+            let Reply { status, headers, pieces } = match reply {
+                Scripted::Reply(reply) => reply,
+                Scripted::Unreachable => return Err(TransportError { message: "no route to host".into() }),
+                Scripted::Silence => std::future::pending().await,
+            };
             let body = Box::new(Play { pieces: pieces.into(), is_over: false, cut });
             Ok(HttpResponse { status, headers, body })
         })
@@ -264,8 +279,8 @@ pub(crate) fn ask(model: &dyn Model, request: &ChatRequest) -> (Result<Response,
 }
 
 /// Returns the answer of a server with this script to a short question.
-pub(crate) fn answer(dialect: Dialect, name: &str, reply: Reply) -> Result<Response, ModelError> {
-    ask(&Server::new(dialect, vec![reply]).model(name), &question()).0
+pub(crate) fn answer(wire: WireFormat, name: &str, reply: Reply) -> Result<Response, ModelError> {
+    ask(&Server::new(wire, vec![reply]).model(name), &question()).0
 }
 
 pub(crate) fn question() -> ChatRequest {

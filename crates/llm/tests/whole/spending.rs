@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use llm::{
-    Account, Amount, AttemptError, Dialect, Ledger, Limit, Limits, Model as _, ModelError, ModelInfo,
-    OverBudget, Price, Rates, Route, RouteFault, Router, Scope, StreamFault, Usage, Usd, known,
+    Account, Amount, AttemptError, Ledger, Limit, Limits, Model as _, ModelError, ModelInfo, OverBudget,
+    Price, Rates, Route, RouteFault, Router, Scope, StreamFault, Usage, Usd, WireFormat, known,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -149,8 +149,8 @@ fn the_limit_of_a_call_counts_over_all_of_its_attempts() {
 #[test]
 fn an_attempt_that_is_dropped_midway_is_charged_at_its_worst() {
     let clock = Clock::standing();
-    let server = Server::new(Dialect::OpenAi, vec![Reply::pieces(vec![Piece::Silence])]);
-    let model = Arc::new(server.with(known(Dialect::OpenAi, "gpt-4.1"), Limits::default(), clock.clone()));
+    let server = Server::new(WireFormat::OpenAi, vec![Reply::pieces(vec![Piece::Silence])]);
+    let model = Arc::new(server.with(known(WireFormat::OpenAi, "gpt-4.1"), Limits::default(), clock.clone()));
     let worst = model.most_input(&question()) + 32_768;
     let mut router = router(&clock, &[("a", model)]);
     let ledger = limit(&mut router, Some("5"), None);

@@ -1,14 +1,14 @@
 //! Whole streams of each provider, which the tests send as they are, cut and damaged.
 
-use llm::Dialect;
+use llm::WireFormat;
 use serde_json::{Value, json};
 
-/// Dialects with a model of each.
-pub(crate) const ALL: [(Dialect, &str); 4] = [
-    (Dialect::OpenAi, "gpt-5.4"),
-    (Dialect::Anthropic, "claude-sonnet-4-5"),
-    (Dialect::Gemini, "gemini-3.5-flash"),
-    (Dialect::Ollama, "qwen3"),
+/// Wire formats with a model of each.
+pub(crate) const ALL: [(WireFormat, &str); 4] = [
+    (WireFormat::OpenAi, "gpt-5.4"),
+    (WireFormat::Anthropic, "claude-sonnet-4-5"),
+    (WireFormat::Gemini, "gemini-3.5-flash"),
+    (WireFormat::Ollama, "qwen3"),
 ];
 
 /// Returns the chunk of a chat completion.
@@ -33,9 +33,9 @@ pub(crate) fn tokens(prompt: u64, completion: u64) -> Value {
 }
 
 /// Returns the events of an answer with thoughts (where the provider has them), text and two calls.
-pub(crate) fn answer(dialect: Dialect) -> Vec<Value> {
-    match dialect {
-        Dialect::OpenAi | Dialect::OpenAiCompatible => {
+pub(crate) fn answer(wire: WireFormat) -> Vec<Value> {
+    match wire {
+        WireFormat::OpenAi | WireFormat::OpenAiCompatible => {
             let call = |index: u64, id: &str, name: &str| {
                 json!({"tool_calls": [{"index": index, "id": id, "type": "function",
                                        "function": {"name": name, "arguments": ""}}]})
@@ -54,7 +54,7 @@ pub(crate) fn answer(dialect: Dialect) -> Vec<Value> {
                 tokens(100, 20),
             ]
         }
-        Dialect::Anthropic => {
+        WireFormat::Anthropic => {
             let delta = |index: u64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
             let start = |index: u64, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
             let stop = |index: u64| json!({"type": "content_block_stop", "index": index});
@@ -89,7 +89,7 @@ pub(crate) fn answer(dialect: Dialect) -> Vec<Value> {
                 json!({"type": "message_stop"}),
             ]
         }
-        Dialect::Gemini => {
+        WireFormat::Gemini => {
             let parts = |parts: Value| {
                 json!({"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
                        "modelVersion": "gemini-3.5-flash"})
@@ -111,7 +111,7 @@ pub(crate) fn answer(dialect: Dialect) -> Vec<Value> {
                 }),
             ]
         }
-        Dialect::Ollama => {
+        WireFormat::Ollama => {
             let message = |message: Value| json!({"model": "qwen3", "created_at": "2026-11-28T00:00:00Z", "message": message, "done": false});
             vec![
                 message(json!({"role": "assistant", "content": "", "thinking": "It is a file."})),

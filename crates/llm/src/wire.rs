@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 64;
 
 /// Wire format of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dialect {
+pub enum WireFormat {
     /// Chat completions of `OpenAI`.
     OpenAi,
     /// Chat completions as other servers have them.
@@ -75,7 +75,7 @@ pub(crate) trait Decoder: Send {
     fn end(&mut self, answer: &mut Assembly<'_>) -> Result<(), ModelError>;
 }
 
-impl Dialect {
+impl WireFormat {
     /// Returns the address of the provider's own service. `None` for compatible servers, which have no
     /// common one.
     pub fn usual_base(self) -> Option<&'static str> {
