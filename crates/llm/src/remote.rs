@@ -23,6 +23,9 @@ use crate::wire::{Decoder, Framing, WireFormat, of_response};
 /// Maximum size of the body of a failure, in bytes. Only its message is shown.
 const LARGEST_REPORT: usize = 64 * 1024;
 
+/// Longest wait for the end of a body after the end of its answer. It usually comes in the same packet.
+const WAIT_FOR_END: Duration = Duration::from_millis(20);
+
 /// Limits on one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -241,18 +244,15 @@ async fn read(
             }
         }
     }
-    take_end(body).await;
+    take_end(wait, body).await;
     Ok(())
 }
 
-/// Takes the end of a body if it is there, so that the connection can serve another request.
-async fn take_end(body: &mut dyn Body) {
-    let mut piece = body.piece();
-    std::future::poll_fn(|context| {
-        let _there = piece.as_mut().poll(context);
-        std::task::Poll::Ready(())
-    })
-    .await;
+/// Waits shortly for the end of a body, so that its connection can serve another request. A body that is
+/// dropped before its end takes the connection with it, and the next request would have to dial again.
+async fn take_end(wait: &mut Wait<'_>, body: &mut dyn Body) {
+    let mut alarms = [wait.timer.sleep(WAIT_FOR_END)];
+    let _there = wait.watch.wait(body.piece(), &mut alarms).await;
 }
 
 fn line(bytes: &[u8], decoder: &mut dyn Decoder, answer: &mut Assembly<'_>) -> Result<(), ModelError> {

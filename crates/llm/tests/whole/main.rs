@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails it by panicking")]
 
 mod anthropic;
+mod damaged;
 mod gemini;
 mod hostile;
 mod ollama;

@@ -26,6 +26,8 @@ pub(crate) enum Piece {
     Endless(Bytes),
     /// The connection breaks.
     Break,
+    /// A moment in which nothing is there.
+    Moment,
     /// Silence without end.
     Silence,
     /// The caller stops, and nothing comes any more.
@@ -177,13 +179,18 @@ struct Play {
 
 impl Body for Play {
     fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, TransportError>> {
-        Box::pin(std::future::poll_fn(|_| match self.pieces.front().cloned() {
+        Box::pin(std::future::poll_fn(|context| match self.pieces.front().cloned() {
             Some(Piece::Bytes(bytes)) => {
                 self.pieces.pop_front();
                 Poll::Ready(Ok(Some(bytes)))
             }
             Some(Piece::Endless(bytes)) => Poll::Ready(Ok(Some(bytes))),
             Some(Piece::Break) => Poll::Ready(Err(TransportError { message: "connection reset".into() })),
+            Some(Piece::Moment) => {
+                self.pieces.pop_front();
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Some(Piece::Silence) => Poll::Pending,
             Some(Piece::StopOf(stop)) => {
                 stop.request(StopReason::Cancelled);
