@@ -120,7 +120,10 @@ impl RemoteModel {
         };
         let mut wait =
             Wait { watch: StopWatch::new(stop), timer: &**timer, limits, whole: timer.sleep(limits.whole) };
-        let mut response = wait.until(transport.send(http)).await?.map_err(|error| unreachable(&error))?;
+        // A server that got the request may charge for it, whether or not anybody waits for its answer.
+        let asked = Usage { input: self.most_input(request), is_estimate: true, ..Usage::default() };
+        let sent = wait.until(transport.send(http)).await.map_err(|error| error.spending(asked))?;
+        let mut response = sent.map_err(|error| unreachable(&error))?;
         if !(200..300).contains(&response.status) {
             return Err(wait.failure(&mut response).await);
         }
@@ -130,7 +133,7 @@ impl RemoteModel {
         if read.is_ok() {
             read = decoder.end(&mut answer);
         }
-        let usage = self.spent(request, &answer);
+        let usage = Self::spent(asked, &answer);
         match read {
             Ok(()) => answer.complete(usage, rendered.omitted),
             Err(error) => Err(error.spending(usage)),
@@ -139,10 +142,10 @@ impl RemoteModel {
 
     /// Returns the tokens of an answer, whole or not. Where the server reported none, the upper bounds of
     /// the request and of what came stand in their place.
-    fn spent(&self, request: &ChatRequest, answer: &Assembly<'_>) -> Usage {
+    fn spent(asked: Usage, answer: &Assembly<'_>) -> Usage {
         let mut usage = answer.usage.unwrap_or_default();
         if usage.input == 0 {
-            usage.input = self.most_input(request);
+            usage.input = asked.input;
             usage.is_estimate = true;
         }
         // Anthropic counts the output at the end; before it, the number is that of the first tokens.

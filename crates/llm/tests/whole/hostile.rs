@@ -166,7 +166,9 @@ fn silence_and_slowness_end_at_a_limit() {
         let server = Server::new(wire, vec![]);
         server.then_silent();
         let model = server.with(known(wire, "m"), Limits { idle, ..Limits::default() }, Clock::jumping());
-        assert_eq!(fault(ask(&model, &question()).0), StreamFault::Idle(idle));
+        let error = ask(&model, &question()).0.unwrap_err();
+        assert!(error.usage().is_some_and(|usage| usage.input > 1_000 && usage.is_estimate), "{error:?}");
+        assert_eq!(fault(Err(error)), StreamFault::Idle(idle));
         let whole = Duration::from_secs(9);
         let (outcome, _) = limited(wire, reply(), Limits { idle: Duration::MAX, whole, ..Limits::default() });
         assert_eq!(fault(outcome), StreamFault::Late(whole));
