@@ -59,6 +59,7 @@ mod recipes;
 mod recommended;
 mod reload;
 mod resources;
+mod schedules;
 mod screen;
 pub(crate) mod search_path;
 mod sessions;

@@ -3,6 +3,7 @@
 //! reference.
 
 mod knowledge;
+mod schedules;
 mod sql;
 
 use serde_json::json;
@@ -230,6 +231,8 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+    schedules::TASKS,
+    schedules::LIST,
     knowledge::SEARCH,
     knowledge::WRITE,
     knowledge::INDEX,

@@ -283,6 +283,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
         Effect::Act { host, what } => format!("{what}, at {host}"),
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),
+        Effect::Schedule { what } => format!("schedule: {what}"),
         Effect::ChangeHandfast { what } => format!("change Handfast: {what}"),
     }
 }

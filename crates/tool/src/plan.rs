@@ -71,7 +71,10 @@ impl Plan {
                 Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
             // A dry run performs no action, and it may always read the agent's own data.
-            Effect::DatabaseWrite { .. } | Effect::Act { .. } | Effect::Browse { .. } => None,
+            Effect::DatabaseWrite { .. }
+            | Effect::Act { .. }
+            | Effect::Browse { .. }
+            | Effect::Schedule { .. } => None,
             other => Some(other.clone()),
         };
         let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();

@@ -22,6 +22,8 @@ enum Layer {
     Requests,
     /// Times at which something happens: pure.
     Times,
+    /// Jobs that are stored and claimed.
+    Jobs,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -73,13 +75,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge, Locks, Meaning,
-    Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
-    StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
+    Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
+    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 41] = [
+const LAYERS: [(&str, Layer); 42] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -87,6 +89,7 @@ const LAYERS: [(&str, Layer); 41] = [
     ("store-sqlite", Store),
     ("store-conformance", TestKit),
     ("memory", Memory),
+    ("jobs", Jobs),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -180,18 +183,21 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
+        Jobs => &[StoreApi, Times],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Models, Outward, Outgoing],
+        Tools => {
+            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
+        }
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Models,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
         ],
     }
 }
@@ -205,7 +211,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory => &[TestKit, Store],
+        Engine | Memory | Jobs => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],

@@ -1,0 +1,31 @@
+//! Tools for work that goes on without the caller. Each tool is one file; this file is only the list.
+
+mod answers;
+mod runtime;
+mod schedule_history;
+mod schedule_list;
+mod schedule_task;
+mod schedule_update;
+
+use std::sync::Arc;
+
+use tool::{AnyTool, ErasedTool};
+
+pub use runtime::JobRuntime;
+pub use schedule_history::ScheduleHistory;
+pub use schedule_list::ScheduleList;
+pub use schedule_task::ScheduleTask;
+pub use schedule_update::ScheduleUpdate;
+
+/// Returns the tools of this family, in listing order.
+pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        ErasedTool::tool(ScheduleTask),
+        ErasedTool::tool(ScheduleList),
+        ErasedTool::tool(ScheduleUpdate),
+        ErasedTool::tool(ScheduleHistory),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
