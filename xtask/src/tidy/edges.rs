@@ -40,6 +40,8 @@ enum Layer {
     Arithmetic,
     /// A model that turns texts into vectors.
     Meaning,
+    /// Models of language, behind a transport that the caller hands in.
+    Models,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -74,12 +76,12 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
-    Meaning, Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
-    StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
+    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 41] = [
+const LAYERS: [(&str, Layer); 42] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -100,6 +102,7 @@ const LAYERS: [(&str, Layer); 41] = [
     ("cypher", GraphQueries),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
+    ("llm", Models),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -176,7 +179,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
-        Syntax | Dialects => &[Vocabulary],
+        Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
@@ -185,14 +188,16 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Outward, Outgoing],
+        Tools => {
+            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
+        }
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
         ],
     }
 }
@@ -311,6 +316,7 @@ mod tests {
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
+            package("llm", &[edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -332,6 +338,8 @@ mod tests {
             ("tool-support", "tools-web"),
             ("tool-support", "engine"),
             ("fetch", "tool-support"),
+            ("llm", "fetch"),
+            ("llm", "vault"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),
