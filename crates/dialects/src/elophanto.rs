@@ -3,6 +3,7 @@
 //! reference.
 
 mod knowledge;
+mod models;
 mod schedules;
 mod sql;
 
@@ -231,6 +232,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+    models::CALL,
     schedules::TASKS,
     schedules::LIST,
     knowledge::SEARCH,

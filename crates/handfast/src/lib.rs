@@ -51,6 +51,7 @@ mod job_runtime;
 mod labels;
 mod listening;
 mod mcp_options;
+mod models;
 mod moment;
 #[cfg(feature = "cli")]
 mod mounts;

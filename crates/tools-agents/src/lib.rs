@@ -1,6 +1,9 @@
-//! Tools for work that goes on without the caller. Each tool is one file; this file is only the list.
+//! Tools for models, and for work that goes on without the caller. Each tool is one file; this file is only the list.
 
 mod answers;
+mod llm_call;
+mod model_transport;
+mod models;
 mod runtime;
 mod schedule_history;
 mod schedule_list;
@@ -11,6 +14,8 @@ use std::sync::Arc;
 
 use tool::{AnyTool, ErasedTool};
 
+pub use llm_call::LlmCall;
+pub use models::{ModelLimits, ModelProvider, Models};
 pub use runtime::JobRuntime;
 pub use schedule_history::ScheduleHistory;
 pub use schedule_list::ScheduleList;
@@ -18,8 +23,9 @@ pub use schedule_task::ScheduleTask;
 pub use schedule_update::ScheduleUpdate;
 
 /// Returns the tools of this family, in listing order.
-pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+pub fn tools(models: &Arc<Models>) -> Vec<Arc<dyn AnyTool>> {
     vec![
+        ErasedTool::tool(LlmCall(models.clone())),
         ErasedTool::tool(ScheduleTask),
         ErasedTool::tool(ScheduleList),
         ErasedTool::tool(ScheduleUpdate),

@@ -127,7 +127,7 @@ mod tests {
     fn refuses_a_filter_that_it_does_not_have() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = workspace(runtime(folder.path()));
-        let error = call(&workspace, 1, json!({"filter": "ended"})).unwrap_err();
+        let error = call(&workspace, 2, json!({"filter": "ended"})).unwrap_err();
         assert_eq!(error.code, Code::Validation, "{}", error.message);
     }
 }

@@ -370,15 +370,15 @@ mod tests {
             (json!({"command": "a", "name": "a\nb"}), Code::Validation, "`name`"),
             (json!({"command": "a", "name": "x".repeat(101)}), Code::Validation, "`name`"),
         ] {
-            let error = call(&workspace, 0, with(more.clone())).unwrap_err();
+            let error = call(&workspace, 1, with(more.clone())).unwrap_err();
             assert_eq!(error.code, code, "{more}: {}", error.message);
             assert!(error.message.contains(told), "{more}: {}", error.message);
         }
-        assert_eq!(call(&workspace, 1, json!({})).unwrap()["total"], 0);
-        let dry = call(&workspace, 0, with(json!({"command": "a", "dry_run": true}))).unwrap();
+        assert_eq!(call(&workspace, 2, json!({})).unwrap()["total"], 0);
+        let dry = call(&workspace, 1, with(json!({"command": "a", "dry_run": true}))).unwrap();
         assert_eq!((dry.get("schedule_id"), &dry["total"]), (None, &json!(0)));
-        call(&workspace, 0, with(json!({"command": "a"}))).unwrap();
-        let again = call(&workspace, 0, with(json!({"command": "other"}))).unwrap_err();
+        call(&workspace, 1, with(json!({"command": "a"}))).unwrap();
+        let again = call(&workspace, 1, with(json!({"command": "other"}))).unwrap_err();
         assert_eq!(again.code, Code::Conflict, "{}", again.message);
     }
 }

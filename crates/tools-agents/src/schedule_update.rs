@@ -151,7 +151,7 @@ mod tests {
     fn refuses_a_schedule_that_does_not_exist() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = workspace(runtime(folder.path()));
-        let error = call(&workspace, 2, json!({"name": "nobody", "action": "pause"})).unwrap_err();
+        let error = call(&workspace, 3, json!({"name": "nobody", "action": "pause"})).unwrap_err();
         assert_eq!(error.code, Code::NotFound, "{}", error.message);
     }
 }
