@@ -194,6 +194,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "knowledge_search",
             "knowledge_write",
             "knowledge_index",
+            "llm_call",
             "schedule_task",
             "schedule_list",
             "schedule_update",

@@ -45,6 +45,7 @@ mod mcp_around;
 mod mcp_over_http;
 mod mcp_roots;
 mod memory;
+pub(crate) mod models;
 mod notified;
 mod official_clients;
 mod openapi;

@@ -46,7 +46,7 @@ pub(crate) struct ProviderPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Api {
-    /// Chat completions of OpenAI.
+    /// Chat completions of `api.openai.com`.
     Openai,
     /// Chat completions of another server.
     OpenaiCompatible,

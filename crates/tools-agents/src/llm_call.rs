@@ -8,8 +8,8 @@ use std::time::Instant;
 use fetch::address::Target;
 use fetch::web::Web;
 use llm::{
-    Account, Attempt, ChatRequest, Limits, Message, Model, ModelError, Part, Provider, RemoteModel, Role,
-    Route, RouteError, RouteFault, Router, Routes, TaskType,
+    Account, Attempt, AttemptError, ChatRequest, Limits, Message, Model, ModelError, Part, Provider,
+    RemoteModel, Role, Route, RouteError, RouteFault, Router, Routes, TaskType,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub struct Output {
     response: String,
     /// Model that answered, as `PROVIDER/MODEL`.
     model_used: String,
-    /// Tokens that all attempts took.
+    /// Tokens of the request and of the answer.
     tokens_used: Tokens,
     /// Cost of the answer in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -283,23 +283,18 @@ fn tried(attempts: &[Attempt]) -> Vec<String> {
 fn failed(error: RouteError) -> ToolError {
     let message = error.to_string();
     let last = error.tried.last().map(|attempt| &attempt.error);
+    let of_model = |error: &ModelError| match error {
+        ModelError::RateLimited { .. } | ModelError::NoCredit { .. } => Code::Quota,
+        ModelError::Auth { .. } => Code::Permission,
+        ModelError::Invalid { .. } | ModelError::ContextTooLong { .. } => Code::Validation,
+        ModelError::Overloaded { .. } | ModelError::Unreachable { .. } => Code::Unavailable,
+        _ => Code::Runtime,
+    };
     let code = match (&error.fault, last) {
         (RouteFault::Cancelled(StopReason::Cancelled), _) => Code::Cancelled,
         (RouteFault::Cancelled(_), _) => Code::Timeout,
-        (RouteFault::Late(_), _) => Code::Quota,
-        (_, Some(llm::AttemptError::Budget(_))) => Code::Quota,
-        (_, Some(llm::AttemptError::Model(ModelError::RateLimited { .. } | ModelError::NoCredit { .. }))) => {
-            Code::Quota
-        }
-        (_, Some(llm::AttemptError::Model(ModelError::Auth { .. }))) => Code::Permission,
-        (
-            _,
-            Some(llm::AttemptError::Model(ModelError::Invalid { .. } | ModelError::ContextTooLong { .. })),
-        ) => Code::Validation,
-        (
-            _,
-            Some(llm::AttemptError::Model(ModelError::Overloaded { .. } | ModelError::Unreachable { .. })),
-        ) => Code::Unavailable,
+        (RouteFault::Late(_), _) | (_, Some(AttemptError::Budget(_))) => Code::Quota,
+        (_, Some(AttemptError::Model(error))) => of_model(error),
         _ => Code::Runtime,
     };
     ToolError::new(code, message).because(error)
