@@ -42,7 +42,7 @@ impl Schedules for SqliteSchedules {
         }
         self.database.write(|connection| {
             forget_ended(connection, row.created_at)?;
-            let count = "SELECT count(*) FROM schedules WHERE state IN ('active', 'paused')";
+            let count = "SELECT count(*) FROM schedules INDEXED BY schedules_names WHERE state <> 'ended'";
             let open: u32 = connection.query_row(count, [], |found| found.get(0))?;
             if find(connection, &row.id)?.is_some() {
                 return Ok(AddOutcome::Taken);
@@ -240,7 +240,7 @@ fn forget_ended(connection: &Connection, now: Timestamp) -> rusqlite::Result<()>
     let before = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN).as_microsecond();
     let ended = "state = 'ended' AND last_at_us < ?";
     connection.execute(
-        &format!("DELETE FROM firings WHERE schedule IN (SELECT id FROM schedules WHERE {ended})"),
+        &format!("DELETE FROM firings WHERE schedule IN (SELECT id FROM schedules INDEXED BY schedules_ended WHERE {ended})"),
         [before],
     )?;
     connection.execute(&format!("DELETE FROM schedules WHERE {ended}"), [before]).map(drop)

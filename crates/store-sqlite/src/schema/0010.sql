@@ -32,6 +32,8 @@ CREATE INDEX schedules_due ON schedules (workspace, state, next_at_us, id);
 -- Callers name schedules by their names.
 CREATE UNIQUE INDEX schedules_names ON schedules (workspace, name) WHERE state <> 'ended';
 
+CREATE INDEX schedules_ended ON schedules (last_at_us) WHERE state = 'ended';
+
 CREATE TABLE firings (
     schedule      TEXT NOT NULL,
     instant_us    INTEGER NOT NULL,
