@@ -8,8 +8,8 @@ use std::time::Instant;
 use fetch::address::Target;
 use fetch::web::Web;
 use llm::{
-    Account, Attempt, AttemptError, ChatRequest, Limits, Message, Model, ModelError, Part, Provider,
-    RemoteModel, Role, Route, RouteError, RouteFault, Router, Routes, TaskType,
+    Attempt, AttemptError, ChatRequest, Limits, Message, Model, ModelError, Part, Provider, RemoteModel,
+    Role, Route, RouteError, RouteFault, Router, Routes, TaskType,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -141,14 +141,10 @@ impl Tool for LlmCall {
         let candidates = self.candidates(&args)?;
         let deadline = Instant::now() + context.timeout;
         let task = args.task_type.of_llm();
-        let (ledger, scope, call) = self.0.budget(&context.session.0);
+        let (ledger, account) = self.0.budget(&context.session.0);
         let mut router = router(context, &candidates, deadline)?;
         router.ledger = Some(ledger);
-        let route = Route {
-            deadline: Some(deadline),
-            account: Account { scopes: vec![scope], call },
-            ..Route::of(task)
-        };
+        let route = Route { deadline: Some(deadline), account, ..Route::of(task) };
         // A call returns the answer as a whole.
         let answer = router.chat(&route, &request, &mut |_: llm::Delta<'_>| {}, &context.stop).await;
         let routed = answer.map_err(failed)?;
@@ -401,6 +397,28 @@ mod tests {
             ask(&two(&server, &server, money), json!({"prompt": "a", "max_tokens": 50})).unwrap_err();
         assert!(unpriced.message.contains("price"), "{}", unpriced.message);
         assert_eq!(server.seen().len(), 0);
+    }
+
+    #[test]
+    fn a_session_spends_its_budget_over_all_of_its_calls() {
+        let server = Server::http(|_| hello());
+        let provider = ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap();
+        let session = Limit { tokens: Some(3_500), money: None };
+        let limits = ModelLimits { session, ..ModelLimits::default() };
+        let models =
+            Arc::new(Models::new([("a".to_owned(), provider)].into(), Routes::default(), limits).unwrap());
+        let arguments = json!({"prompt": "a", "model": "a/one", "max_tokens": 1_500});
+        let mut asked = 0;
+        let refused = loop {
+            match ask(&models, arguments.clone()) {
+                Ok(_) => asked += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.code, Code::Quota, "{}", refused.message);
+        // Each call takes 15 tokens, and the next one must fit with its worst case.
+        assert!((1..150).contains(&asked), "{asked}: {}", refused.message);
+        assert_eq!(server.seen().len(), asked);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fetch::address::Target;
-use llm::{Ledger, Limit, ModelInfo, Routes, Scope, TaskType, WireFormat, known};
+use llm::{Account, Ledger, Limit, ModelInfo, Routes, Scope, TaskType, WireFormat, known};
 use parking_lot::Mutex;
 use tool::Effect;
 use tool_support::{EndpointError, endpoint};
@@ -138,14 +138,18 @@ impl Models {
         (effects, keys.collect())
     }
 
-    /// Returns the budgets with the account of a session, and the limit of one call.
-    pub(crate) fn budget(&self, session: &str) -> (Arc<Mutex<Ledger>>, Scope, Limit) {
+    /// Returns the budgets, and the account of a call. Sessions have accounts only if they have a limit.
+    pub(crate) fn budget(&self, session: &str) -> (Arc<Mutex<Ledger>>, Account) {
+        let call = self.limits.call;
+        if self.limits.session == Limit::default() {
+            return (self.ledger.clone(), Account { scopes: Vec::new(), call });
+        }
         let scope = Scope::Session(session.to_owned());
         let mut ledger = self.ledger.lock();
         if !ledger.is_open(&scope) {
             ledger.open(scope.clone(), self.limits.session, llm::Amount::default());
         }
-        (self.ledger.clone(), scope, self.limits.call)
+        (self.ledger.clone(), Account { scopes: vec![scope], call })
     }
 
     /// Returns the model of a name. A single provider need not be named.
