@@ -127,6 +127,16 @@ fn a_job_can_do_no_more_than_its_creator_could() {
     assert_eq!(refused["error"]["code"], "EPERMISSION", "{refused}");
     let refused = with(&["--permission", "read"], soon("plain", "true"));
     assert_eq!(refused["error"]["code"], "EPERMISSION", "{refused}");
+    // Arguments are stored as they are, so they may have no secret.
+    let secret = json!({"key": "k", "value": "hidden-value-4711", "hosts": ["a.example"]});
+    for (tool, arguments) in
+        [("vault_set", secret.clone()), ("tool_call", json!({"name": "vault_set", "arguments": secret}))]
+    {
+        let job = json!({"name": "secret", "tool": tool, "arguments": arguments, "schedule": "every hour"});
+        let refused = with(&FREE, job);
+        assert_eq!(refused["error"]["code"], "EPERMISSION", "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains("vault_set"), "{refused}");
+    }
     // A job of a caller who is asked about everything asks, whatever the mode of the server is.
     let made = with(&["--mode", "ask_always"], soon("asks", "echo asked > asked.txt"));
     assert_eq!(made["ok"], true, "{made}");

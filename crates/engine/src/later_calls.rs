@@ -25,6 +25,17 @@ impl CallsOnBehalf {
         Arc::new(Self { engine: engine.clone(), rules: call.rules(engine), ceiling: call.ceiling.clone() })
     }
 
+    /// Refuses a tool whose arguments have secrets: a call that is made later is stored as it is.
+    fn refuse_secrets(&self, tool: &str, arguments: &Value) -> Result<(), ToolError> {
+        let found = self.engine.registry.find(&mut tool.to_owned(), &mut arguments.clone())?;
+        if !found.takes_secrets() {
+            return Ok(());
+        }
+        let message =
+            format!("denied: the arguments of {} have a secret, which no schedule stores", found.name());
+        Err(ToolError::new(Code::Permission, message).hint("make the call now"))
+    }
+
     fn frozen(&self) -> Result<FrozenCeiling, ToolError> {
         FrozenCeiling::of(&self.ceiling, &self.rules).ok_or_else(|| {
             let message = "denied: this caller has rules of its own, under which nothing can be scheduled";
@@ -36,6 +47,7 @@ impl CallsOnBehalf {
 impl LaterCalls for CallsOnBehalf {
     fn foresee(&self, tool: &str, arguments: Value) -> Result<ForeseenCall, ToolError> {
         let frozen = self.frozen()?;
+        self.refuse_secrets(tool, &arguments)?;
         let (checked, _, parts) = self.engine.covered_check_by(&self.rules, tool, arguments)?;
         let ceiling = json(&frozen.limited_to(checked.level, kinds(&parts)))?;
         Ok(ForeseenCall { is_denied: checked.decision == Verdict::Deny, reason: checked.reason, ceiling })
