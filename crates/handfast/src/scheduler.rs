@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use engine::Engine;
 use jobs::StoreError;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
-use tool::{Clock as _, Stop, StopReason};
+use tool::Clock as _;
 
 use crate::clock::SystemClock;
 use crate::compose::Composed;
@@ -30,23 +30,23 @@ const AT_END: Duration = Duration::from_secs(8);
 
 /// The running scheduler. Dropping it leaves its firings to their leases.
 pub(crate) struct Scheduler {
-    stop: Stop,
+    /// True as soon as everything must end. Firings listen to it, and are forgotten when they have ended.
+    stop: watch::Sender<bool>,
     ended: tokio::task::JoinHandle<()>,
 }
 
 impl Scheduler {
     /// Starts it. Requires a tokio runtime.
     pub(crate) fn start(composed: &Composed) -> Self {
-        let stop = Stop::default();
+        let (stop, stopped) = watch::channel(false);
         let changed = Arc::new(Notify::new());
-        let (told, asked) = (changed.clone(), changed.clone());
+        let told = changed.clone();
         composed.jobs.book.on_change(move || told.notify_one());
-        stop.on_request(move |_| asked.notify_one());
         let serving = Serving {
             runner: Arc::new(JobRunner::of(composed)),
             engine: Arc::downgrade(&composed.engine),
             changed,
-            stop: stop.clone(),
+            stopped,
             room: Arc::new(Semaphore::new(AT_ONCE)),
         };
         Self { stop, ended: tokio::spawn(serving.serve()) }
@@ -54,7 +54,7 @@ impl Scheduler {
 
     /// Stops the firings that run, and waits until their ends are recorded.
     pub(crate) async fn end(self) {
-        self.stop.request(StopReason::Cancelled);
+        self.stop.send_replace(true);
         if tokio::time::timeout(AT_END, self.ended).await.is_err() {
             warn("a scheduled task did not end; its run is recorded as interrupted when its lease has ended");
         }
@@ -65,7 +65,7 @@ struct Serving {
     runner: Arc<JobRunner>,
     engine: Weak<Engine>,
     changed: Arc<Notify>,
-    stop: Stop,
+    stopped: watch::Receiver<bool>,
     room: Arc<Semaphore>,
 }
 
@@ -73,7 +73,8 @@ impl Serving {
     async fn serve(self) {
         let mut running = JoinSet::new();
         let mut told = None;
-        while self.stop.requested().is_none() && self.engine.strong_count() > 0 {
+        let mut stopped = self.stopped.clone();
+        while !*self.stopped.borrow() && self.engine.strong_count() > 0 {
             // A claim lasts a minute, so nothing is claimed that cannot begin.
             let Ok(permit) = self.room.clone().acquire_owned().await else { break };
             drop(permit);
@@ -95,6 +96,8 @@ impl Serving {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.changed.notified() => {}
+                // The sender lives as long as the scheduler.
+                _ = stopped.changed() => {}
             }
         }
         while running.join_next().await.is_some() {}
@@ -115,10 +118,10 @@ impl Serving {
             Err(_) => return Ok(LOOK_EVERY),
         };
         for (row, firing) in due {
-            let (runner, stop) = (self.runner.clone(), self.stop.clone());
+            let (runner, stopped) = (self.runner.clone(), self.stopped.clone());
             let asker = Arc::new(JobAsker::new(self.room.clone().try_acquire_owned().ok()));
             let Some(engine) = self.engine.upgrade() else { break };
-            running.spawn(async move { runner.fire(&engine, &row, firing, asker, &stop).await });
+            running.spawn(async move { runner.fire(&engine, &row, firing, asker, stopped).await });
         }
         let until = next.map(|at| at.duration_since(SystemClock.now()));
         let until = until.map_or(LOOK_EVERY, |until| Duration::try_from(until).unwrap_or_default());

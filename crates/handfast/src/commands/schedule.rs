@@ -9,7 +9,8 @@ use dialects::Dialect;
 use engine::{CallRequest, Door, Principal, by_hand};
 use jobs::{BookError, FiringState, ScheduleBook, ScheduleFilter, ScheduleRow, ScheduleState};
 use serde_json::{Map, Value, json};
-use tool::{Clock as _, Code, Data, Outcome, Stop, StopReason};
+use tokio::sync::watch;
+use tool::{Clock as _, Code, Data, Outcome};
 
 use super::checkpoints::refused;
 use super::{Failure, print, print_json, tokio_runtime};
@@ -214,7 +215,7 @@ fn run_now(composed: &Composed, global: &Global, name: &str, json: bool) -> Resu
     let Some(firing) = runner.claim_now(&row)? else {
         return Err(Failure::from(format!("the schedule {name} was removed meanwhile")));
     };
-    let stop = Stop::default();
+    let (stop, stopped) = watch::channel(false);
     let (claim, instant) = (firing.claim.clone(), firing.claim.instant);
     let tokio = tokio_runtime()?;
     let fired: Result<(), Failure> = tokio.block_on(async {
@@ -223,16 +224,15 @@ fn run_now(composed: &Composed, global: &Global, name: &str, json: bool) -> Resu
             Some(terminal) => Arc::new(terminal),
             None => Arc::new(JobAsker::new(None)),
         };
-        let running = runner.fire(&composed.engine, &row, firing, asker, &stop);
+        let running = runner.fire(&composed.engine, &row, firing, asker, stopped);
         tokio::pin!(running);
         loop {
             tokio::select! {
                 () = &mut running => break,
                 code = signals.next() => {
-                    if stop.requested().is_some() {
+                    if stop.send_replace(true) {
                         std::process::exit(i32::from(code));
                     }
-                    stop.request(StopReason::Cancelled);
                 }
             }
         }

@@ -10,8 +10,8 @@ use jobs::{Action, AttemptOutcome, Claims, Firing, JobRules, ScheduleRow, StoreE
 use parking_lot::Mutex;
 use policy::FrozenCeiling;
 use store_api::Store;
-use tokio::sync::OwnedSemaphorePermit;
-use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, Stop, StopReason};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, StopReason};
 
 use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
@@ -55,9 +55,9 @@ impl JobRunner {
         row: &ScheduleRow,
         firing: Firing,
         asker: Arc<dyn Asker>,
-        stop: &Stop,
+        stopped: watch::Receiver<bool>,
     ) {
-        let ended = self.attempt(engine, row, &firing, asker, stop).await;
+        let ended = self.attempt(engine, row, &firing, asker, stopped).await;
         let Some(ended) = ended else {
             note(&format!(
                 "the schedule {} is run by another process, or is gone; its task was stopped",
@@ -68,11 +68,17 @@ impl JobRunner {
         let (claims, claim, id) = (self.claims.clone(), firing.claim, row.id.clone());
         let store = self.store.clone();
         let recorded = tokio::task::spawn_blocking(move || {
-            claims.finish(&claim, &ended, SystemClock.now())?;
-            store.schedules().find(&id)
+            let is_recorded = claims.finish(&claim, &ended, SystemClock.now())?;
+            Ok::<_, StoreError>((is_recorded, store.schedules().find(&id)?))
         });
         match recorded.await {
-            Ok(Ok(Some(after))) if row.disabled.is_none() => {
+            Ok(Ok((false, _))) => {
+                note(&format!(
+                    "a run of the schedule {} has ended, and another process has its record",
+                    row.name
+                ));
+            }
+            Ok(Ok((true, Some(after)))) if row.disabled.is_none() => {
                 if let Some(reason) = after.disabled {
                     warn(&format!("the schedule {} is paused: {reason}", row.name));
                 }
@@ -90,7 +96,7 @@ impl JobRunner {
         row: &ScheduleRow,
         firing: &Firing,
         asker: Arc<dyn Asker>,
-        stop: &Stop,
+        mut stopped: watch::Receiver<bool>,
     ) -> Option<AttemptOutcome> {
         if firing.interrupted {
             return Some(failed(
@@ -106,8 +112,6 @@ impl JobRunner {
             Err(problem) => return Some(failed(problem)),
         };
         let own = request.stop.clone();
-        let with_it = own.clone();
-        stop.on_request(move |reason| with_it.request(reason));
         let delay = schedule::jitter(&row.id, firing.claim.instant, rules.jitter());
         let work = async {
             tokio::time::sleep(delay).await;
@@ -121,7 +125,7 @@ impl JobRunner {
         renewals.tick().await;
         let late = tokio::time::sleep(delay.saturating_add(rules.deadline()));
         tokio::pin!(late);
-        let (mut is_late, mut is_void) = (false, false);
+        let (mut is_late, mut is_void, mut is_stopped) = (false, false, false);
         let result = loop {
             tokio::select! {
                 result = &mut work => break result,
@@ -133,6 +137,10 @@ impl JobRunner {
                         is_void = true;
                         own.request(StopReason::Cancelled);
                     }
+                }
+                () = stop_of(&mut stopped), if !is_stopped => {
+                    is_stopped = true;
+                    own.request(StopReason::Cancelled);
                 }
                 () = &mut late, if !is_late => {
                     is_late = true;
@@ -218,6 +226,11 @@ impl JobRunner {
     pub(crate) fn claim_now(&self, row: &ScheduleRow) -> Result<Option<Firing>, StoreError> {
         self.store.schedules().claim_now(&row.id, self.claims.claimer(), SystemClock.now())
     }
+}
+
+/// Waits until everything must end; a scheduler that is gone has ended too.
+async fn stop_of(stopped: &mut watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
 fn failed(outcome: String) -> AttemptOutcome {
