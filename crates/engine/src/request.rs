@@ -131,12 +131,14 @@ pub enum Internal {
     KnowledgeWatcher,
     /// The scheduler, on behalf of whoever stored the job.
     Schedule,
+    /// The loop of an agent, on behalf of whoever started the agent.
+    Agent,
 }
 
 impl Door {
-    /// Returns true if the protocol of this door has a form for pictures, in which models see them.
+    /// Returns true if this door has a form for pictures, in which models see them.
     pub(crate) fn shows_pictures(self) -> bool {
-        self == Door::Mcp
+        matches!(self, Door::Mcp | Door::Internal(Internal::Agent))
     }
 
     /// Returns the name of the door in the audit.
@@ -149,6 +151,7 @@ impl Door {
             Door::Library => "library",
             Door::Internal(Internal::KnowledgeWatcher) => "knowledge-watcher",
             Door::Internal(Internal::Schedule) => "schedule",
+            Door::Internal(Internal::Agent) => "agent",
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_agents::RunArgs;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};
@@ -260,6 +261,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: BrowserCommand,
     },
+    /// Lets an agent carry out a task with a model that you have configured.
+    ///
+    /// The agent works until its model answers without a further call. Its calls are decided on like all
+    /// others, and asked about here. The answer is printed on standard output, and the progress on
+    /// standard error. Ctrl-C stops the agent, and a second time the program. docs/AGENTS.md has more.
+    ///
+    /// Exits with 0 if the agent has answered, 1 if it failed or a limit ended it, 2 on wrong usage.
+    Run(RunArgs),
     /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
     Schedule {
         #[command(subcommand)]

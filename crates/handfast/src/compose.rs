@@ -18,7 +18,7 @@ use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
-use tools_agents::JobRuntime;
+use tools_agents::{JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::at_start;
@@ -62,6 +62,10 @@ pub(crate) struct Composed {
     pub(crate) embeddings: Option<OpenModel>,
     /// Schedules of the workspace.
     pub(crate) jobs: Arc<JobRuntime>,
+    /// Models of language.
+    pub(crate) models: Arc<Models>,
+    /// Requests of agents to their models.
+    pub(crate) turns: Arc<ModelTurns>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -201,6 +205,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
     let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
     services.insert(jobs.clone());
+    let turns = Arc::new(ModelTurns::default());
+    services.insert(turns.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
@@ -248,6 +254,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         oauth: configuration.oauth,
         embeddings: configuration.embeddings,
         jobs,
+        models: configuration.needed.models.clone(),
+        turns,
         traces,
         reload,
     })

@@ -3,7 +3,9 @@
 mod answers;
 mod llm_call;
 mod model_transport;
+mod model_turn;
 mod models;
+mod routing;
 mod runtime;
 mod schedule_history;
 mod schedule_list;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use tool::{AnyTool, ErasedTool};
 
 pub use llm_call::LlmCall;
+pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
 pub use models::{ModelLimits, ModelProvider, Models};
 pub use runtime::JobRuntime;
 pub use schedule_history::ScheduleHistory;
@@ -30,6 +33,7 @@ pub fn tools(models: &Arc<Models>) -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(ScheduleList),
         ErasedTool::tool(ScheduleUpdate),
         ErasedTool::tool(ScheduleHistory),
+        ErasedTool::tool(ModelTurn(models.clone())),
     ]
 }
 

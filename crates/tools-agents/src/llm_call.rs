@@ -1,27 +1,18 @@
 //! `llm_call`: asks a model of language, chosen by the type of the task.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fetch::address::Target;
-use fetch::web::Web;
-use llm::{
-    Attempt, AttemptError, ChatRequest, Limits, Message, Model, ModelError, Part, Provider, RemoteModel,
-    Role, Route, RouteError, RouteFault, Router, Routes, TaskType,
-};
+use llm::{ChatRequest, Message, Part, Role, Route, TaskType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool::{
-    Class, Code, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, StopReason, TextCap,
-    Timeout, Tool, ToolError,
+    Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
-use tool_support::{RequestPart, permission, secret};
 
-use crate::model_transport::{CallTransport, WebTimer};
 use crate::models::{Candidate, Models};
+use crate::routing::{candidates, failed, router, tried};
 
 /// Maximum number of messages in a prompt.
 const MOST_MESSAGES: usize = 1_000;
@@ -147,7 +138,7 @@ impl Tool for LlmCall {
         let route = Route { deadline: Some(deadline), account, ..Route::of(task) };
         // A call returns the answer as a whole.
         let answer = router.chat(&route, &request, &mut |_: llm::Delta<'_>| {}, &context.stop).await;
-        let routed = answer.map_err(failed)?;
+        let routed = answer.map_err(|error| failed(&error))?;
         for field in &routed.response.omitted {
             context.warn(format!("{} does not take `{field}`, which was left out", routed.model));
         }
@@ -164,23 +155,7 @@ impl Tool for LlmCall {
 
 impl LlmCall {
     fn candidates(&self, args: &Args) -> Result<Vec<Candidate<'_>>, ToolError> {
-        let task = args.task_type.of_llm();
-        if !self.0.is_configured() {
-            return Err(ToolError::new(Code::Unavailable, "no language model is configured")
-                .hint("the user adds `models` to the configuration: docs/MODELS.md"));
-        }
-        if task == TaskType::Embedding {
-            return Err(ToolError::validation("task_type", "no chat model makes vectors")
-                .hint("knowledge_search and memory search by meaning"));
-        }
-        let found = self.0.candidates(task, args.model.as_deref());
-        let found = found.map_err(|problem| ToolError::validation("model", problem))?;
-        if found.is_empty() {
-            let message = format!("no model is configured for `{}`", task.word());
-            return Err(ToolError::new(Code::Unavailable, message)
-                .hint("name one with `model`, or the user adds a route: docs/MODELS.md"));
-        }
-        Ok(found)
+        candidates(&self.0, args.task_type.of_llm(), args.model.as_deref())
     }
 }
 
@@ -235,75 +210,14 @@ impl Task {
     }
 }
 
-/// Returns a router over the candidates of one call, in their order. A candidate whose key is not there is
-/// left out if there are others.
-fn router(context: &Context, candidates: &[Candidate<'_>], deadline: Instant) -> Result<Router, ToolError> {
-    let web = context.service::<Web>()?;
-    let mut models: BTreeMap<String, Arc<dyn Model>> = BTreeMap::new();
-    let mut usual = Vec::new();
-    for Candidate { name, provider, info } in candidates {
-        let key = provider.key.as_ref();
-        let key = key.map(|key| secret(context, key, &provider.host(), RequestPart::Header)).transpose();
-        let key = match key {
-            Ok(key) => key,
-            Err(error) if candidates.len() > 1 => {
-                context.warn(format!("{name} was not asked: {}", error.message));
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let target = Target::parse(&provider.base)
-            .map_err(|error| ToolError::internal("the address of a provider is no URL").because(error))?;
-        let permission = permission(context, &target, key.is_some())?;
-        let whole = deadline.saturating_duration_since(Instant::now());
-        let provider = Provider {
-            base: provider.base.clone(),
-            wire: provider.wire,
-            transport: Arc::new(CallTransport { web: web.clone(), permission, key, deadline }),
-            timer: Arc::new(WebTimer),
-            limits: Limits { whole, idle: whole.min(Limits::default().idle), ..Limits::default() },
-        };
-        usual.push(name.clone());
-        models.insert(name.clone(), Arc::new(RemoteModel::new(Arc::new(provider), info.clone())));
-    }
-    let routes = Routes { usual, ..Routes::default() };
-    let random = || RandomState::new().build_hasher().finish();
-    Ok(Router::new(models, routes, Arc::new(WebTimer), Arc::new(random)))
-}
-
-fn tried(attempts: &[Attempt]) -> Vec<String> {
-    attempts.iter().map(|Attempt { model, error }| format!("{model}: {error}")).collect()
-}
-
-/// Converts the failure of all models.
-fn failed(error: RouteError) -> ToolError {
-    let message = error.to_string();
-    let last = error.tried.last().map(|attempt| &attempt.error);
-    let of_model = |error: &ModelError| match error {
-        ModelError::RateLimited { .. } | ModelError::NoCredit { .. } => Code::Quota,
-        ModelError::Auth { .. } => Code::Permission,
-        ModelError::Invalid { .. } | ModelError::ContextTooLong { .. } => Code::Validation,
-        ModelError::Overloaded { .. } | ModelError::Unreachable { .. } => Code::Unavailable,
-        _ => Code::Runtime,
-    };
-    let code = match (&error.fault, last) {
-        (RouteFault::Cancelled(StopReason::Cancelled), _) => Code::Cancelled,
-        (RouteFault::Cancelled(_), _) => Code::Timeout,
-        (RouteFault::Late(_), _) | (_, Some(AttemptError::Budget(_))) => Code::Quota,
-        (_, Some(AttemptError::Model(error))) => of_model(error),
-        _ => Code::Runtime,
-    };
-    ToolError::new(code, message).because(error)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use llm::{Limit, Usd, WireFormat};
+    use llm::{Limit, Routes, Usd, WireFormat};
     use serde_json::json;
     use testkit::web::{Reply, Server};
-    use tool::{Effect, ErasedTool};
+    use tool::{Code, Effect, ErasedTool};
 
     use super::*;
     use crate::tests::{hello, local, runtime, workspace};

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use fetch::address::Target;
 use llm::{Account, Ledger, Limit, ModelInfo, Routes, Scope, TaskType, WireFormat, known};
 use parking_lot::Mutex;
-use tool::Effect;
+use tool::{Effect, ToolError};
 use tool_support::{EndpointError, endpoint};
+
+use crate::routing::candidates;
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
@@ -106,7 +108,7 @@ impl Models {
     }
 
     /// Returns true if a call can name a model.
-    pub(crate) fn is_configured(&self) -> bool {
+    pub fn is_configured(&self) -> bool {
         !self.providers.is_empty()
     }
 
@@ -136,6 +138,21 @@ impl Models {
         }
         let keys = candidates.iter().filter_map(|candidate| candidate.provider.key.clone());
         (effects, keys.collect())
+    }
+
+    /// Returns the facts about the model that a type of task asks first, or about the one that is named.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if there is none, `EVALIDATION` if the name is none of a model.
+    pub fn preferred(&self, task: TaskType, named: Option<&str>) -> Result<(String, ModelInfo), ToolError> {
+        let first = candidates(self, task, named)?.into_iter().next();
+        let first = first.ok_or_else(|| ToolError::internal("there is no candidate"))?;
+        Ok((first.name, first.info))
+    }
+
+    /// Opens the account of an agent with its limit. Requests that name the agent are paid from it too.
+    pub fn open_account(&self, agent: &str, limit: Limit) {
+        self.ledger.lock().open(Scope::Agent(agent.to_owned()), limit, llm::Amount::default());
     }
 
     /// Returns the budgets, and the account of a call. Sessions have accounts only if they have a limit.

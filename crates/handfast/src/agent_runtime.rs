@@ -1,0 +1,12 @@
+//! Agents: the loop of the crate `agents` over the engine of a runtime.
+//!
+//! A request to a model and a call of a tool are both calls of the engine, by the agent's principal. So an
+//! agent can do nothing that its principal may not, and the audit has all that it did.
+
+mod files;
+mod model;
+mod start;
+mod tools;
+
+pub(crate) use files::{AgentFiles, FoundAgent};
+pub(crate) use start::{AgentPlan, AgentRuntime, ReadyAgent};

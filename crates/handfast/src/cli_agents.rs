@@ -1,0 +1,26 @@
+//! The shape of the commands for agents on the command line.
+
+#![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Task for the agent; `-` reads it from standard input.
+    pub(crate) task: String,
+    /// Agent to use: the name of a file in .handfast/agents/, or in agents/ of your configuration.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Model to ask, as PROVIDER/MODEL, in place of that of the agent.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Maximum number of requests to the model.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_steps: Option<u32>,
+    /// Answers yes to every question. Never overrides a denial.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print events as lines of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
