@@ -54,7 +54,7 @@ pub(crate) fn agent(id: &str) -> AgentRow {
 }
 
 fn entry(seq: u64) -> ConversationEntry {
-    ConversationEntry { seq, json: format!(r#"{{"text":"{seq}"}}"#), tokens: seq * 10 }
+    ConversationEntry { seq, json: format!(r#"{{"text":"{seq}"}}"#), tokens: seq.saturating_mul(10) }
 }
 
 fn found(agents: &dyn AgentStore, id: &str) -> Result<AgentRow, Problem> {
@@ -256,18 +256,18 @@ fn expired(handles: &Handles<'_>) -> Result<(), Problem> {
 fn spending(handles: &Handles<'_>) -> Result<(), Problem> {
     let [one, other] = handles.two()?;
     one.agents().add(&agent("a1"), 9)?;
-    let spent = |_| -> Result<(u64, u64), Problem> {
+    let spent = || -> Result<(u64, u64), Problem> {
         let row = found(one.agents(), "a1")?;
         Ok((row.spent_micro_usd, row.spent_tokens))
     };
     let added = [one.agents().add_spending("a1", 5, 100)?, other.agents().add_spending("a1", 6, 200)?];
     equal("two that add", added, [true, true])?;
-    equal("the sum", spent(())?, (11, 300))?;
+    equal("the sum", spent()?, (11, 300))?;
     equal("one that does not exist", one.agents().add_spending("a9", 1, 1)?, false)?;
     let greatest = i64::MAX.unsigned_abs();
     for amount in [u64::MAX, greatest, 1] {
         other.agents().add_spending("a1", amount, amount)?;
-        equal("a sum without end", spent(())?, (greatest, greatest))?;
+        equal("a sum without end", spent()?, (greatest, greatest))?;
     }
     Ok(())
 }

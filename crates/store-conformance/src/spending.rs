@@ -46,7 +46,9 @@ fn reserve(
 ) -> Result<i64, Problem> {
     match spending.reserve(accounts, worst, "one", at(minutes), LEASE)? {
         ReserveOutcome::Reserved(id) => Ok(id),
-        over => Err(Problem(format!("a reservation within the limits is refused: {over:?}"))),
+        over @ ReserveOutcome::Over { .. } => {
+            Err(Problem(format!("a reservation within the limits is refused: {over:?}")))
+        }
     }
 }
 
