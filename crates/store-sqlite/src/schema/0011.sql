@@ -26,7 +26,8 @@ CREATE TABLE agents (
 ) STRICT;
 
 CREATE INDEX agents_by_age ON agents (workspace, created_at_us, number);
-CREATE INDEX agents_open ON agents (workspace, created_at_us, number) WHERE state IN ('running', 'idle');
+CREATE INDEX agents_open ON agents (workspace, created_at_us, number, state)
+    WHERE state IN ('running', 'idle');
 CREATE INDEX agents_held ON agents (held_until_us) WHERE state IN ('running', 'idle');
 CREATE INDEX agents_ended ON agents (ended_at_us) WHERE state NOT IN ('running', 'idle');
 CREATE INDEX agents_by_parent ON agents (parent) WHERE parent IS NOT NULL;
@@ -66,9 +67,10 @@ CREATE TABLE mail (
     body             TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX mail_first ON mail (workspace, receiver, priority DESC, id, claimed_until_us)
+CREATE INDEX mail_first ON mail (workspace, receiver, priority DESC, id, claimed_until_us, first, state)
     WHERE first = 1 AND state IN ('waiting', 'claimed');
-CREATE INDEX mail_lanes ON mail (workspace, receiver, sender, priority, id) WHERE state IN ('waiting', 'claimed');
+CREATE INDEX mail_lanes ON mail (workspace, receiver, sender, priority, id, state)
+    WHERE state IN ('waiting', 'claimed');
 CREATE INDEX mail_deadlines ON mail (deadline_us)
     WHERE deadline_us IS NOT NULL AND state IN ('waiting', 'claimed');
 CREATE INDEX mail_replies ON mail (in_reply_to) WHERE in_reply_to IS NOT NULL;
