@@ -3,14 +3,18 @@
 //! The suite uses two handles of one state, as two processes would, and sees nothing but the traits.
 //! Each implementation tests its own files, formats and damage.
 
+mod agents;
 mod approvals;
 mod audit;
 mod checkpoints;
 mod contents;
 mod leases;
+mod mail;
+mod mail_order;
 mod memories;
 mod presence;
 mod schedules;
+mod spending;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -47,6 +51,10 @@ pub fn violations(implementation: &dyn Implementation, select: impl Fn(&str) -> 
         memories::PROMISES,
         presence::PROMISES,
         schedules::PROMISES,
+        agents::PROMISES,
+        mail::PROMISES,
+        mail_order::PROMISES,
+        spending::PROMISES,
     ];
     let mut broken = Vec::new();
     let selected = subjects.into_iter().flatten().filter(|(promise, _)| select(promise));
