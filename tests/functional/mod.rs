@@ -2,6 +2,7 @@
 
 mod agent;
 mod agent_clients;
+mod agents;
 mod approval_prompts;
 mod approvals;
 mod arguments;

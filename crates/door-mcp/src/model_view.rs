@@ -42,7 +42,8 @@ pub fn model_tool(tool: &dyn AnyTool, dialect: Dialect) -> ModelTool {
 /// Returns a result as a model sees it.
 pub fn model_view(result: CallResult, dialect: Dialect, tools: NoteTools<'_>) -> ModelView {
     let shown = present::result(result, View { dialect, structured: false, tools }).result;
-    let mut view = ModelView { text: String::new(), pictures: Vec::new(), is_error: shown.is_error == Some(true) };
+    let mut view =
+        ModelView { text: String::new(), pictures: Vec::new(), is_error: shown.is_error == Some(true) };
     for block in shown.content {
         match block {
             ContentBlock::Text(block) => {

@@ -5,8 +5,10 @@
 
 mod files;
 mod model;
+mod record;
 mod start;
 mod tools;
 
-pub(crate) use files::{AgentFiles, FoundAgent};
+pub(crate) use files::AgentFiles;
+pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
 pub(crate) use start::{AgentPlan, AgentRuntime, ReadyAgent};

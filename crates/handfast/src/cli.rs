@@ -10,13 +10,13 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
+use crate::cli_agents::RunArgs;
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
-use crate::cli_agents::RunArgs;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};

@@ -46,7 +46,11 @@ pub(crate) fn candidates<'a>(
 
 /// Returns a router over the candidates of one call, in their order. A candidate whose key is not there is
 /// left out if there are others.
-pub(crate) fn router(context: &Context, candidates: &[Candidate<'_>], deadline: Instant) -> Result<Router, ToolError> {
+pub(crate) fn router(
+    context: &Context,
+    candidates: &[Candidate<'_>],
+    deadline: Instant,
+) -> Result<Router, ToolError> {
     let web = context.service::<Web>()?;
     let mut models: BTreeMap<String, Arc<dyn Model>> = BTreeMap::new();
     let mut usual = Vec::new();

@@ -124,7 +124,8 @@ mod tests {
         let files = AgentFiles::of(workspace.path(), Some(user.path()));
         let found = files.find("reviewer").unwrap();
         assert_eq!(found.definition.unwrap().description, "ours");
-        let names: Vec<_> = files.all().into_iter().map(|found| (found.name, found.definition.is_ok())).collect();
+        let names: Vec<_> =
+            files.all().into_iter().map(|found| (found.name, found.definition.is_ok())).collect();
         let expected = [("broken", false), ("folder", false), ("reviewer", true)];
         assert_eq!(names, expected.map(|(name, is_right)| (name.to_owned(), is_right)));
         let problem = |name: &str| files.find(name).err().unwrap().error.to_string();

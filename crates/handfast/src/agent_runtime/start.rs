@@ -179,6 +179,12 @@ impl AgentRuntime {
         }
         let path = Map::from_iter([("path".to_owned(), Value::String(PROJECT_INSTRUCTIONS.to_owned()))]);
         let read = tools.call("file_read", path, &Stop::default()).await;
-        (!read.is_error).then(|| read.text.chars().take(LONGEST_INSTRUCTIONS).collect())
+        // The first line is about the file.
+        let text = read
+            .text
+            .split_once('\n')
+            .filter(|_| read.text.starts_with("[about "))
+            .map_or(&*read.text, |(_, text)| text);
+        (!read.is_error).then(|| text.chars().take(LONGEST_INSTRUCTIONS).collect())
     }
 }

@@ -5,18 +5,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentEvent, Conversation, NoHistory, NoInbox, Observer, Turn, TurnEnd, TurnReport};
-use engine::{Door, Internal, Principal};
+use agents::{AgentDefinition, AgentEvent, Conversation, NoInbox, Observer, Turn, TurnEnd, TurnReport};
+use engine::{Asker, Door, Internal, Principal};
 use llm::{Delta, Message};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tool::{Stop, StopReason, visible, visible_lines};
+use store_api::AgentRow;
+use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
 
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
-use crate::agent_runtime::{AgentPlan, AgentRuntime, ReadyAgent};
+use crate::agent_runtime::{
+    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, new_id, new_row, state_after, stored_text,
+};
 use crate::cli::Global;
-use crate::cli_agents::RunArgs;
+use crate::cli_agents::{RunArgs, WhichAgent};
+use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::{covered, note, warn};
 use crate::signals::Signals;
@@ -51,43 +55,25 @@ async fn carry_out(
     task: &str,
 ) -> Result<ExitCode, Failure> {
     let parts = AgentRuntime::of(composed);
-    let definition = match &arguments.agent {
-        Some(name) => {
-            let found = parts.files.find(name)?;
-            let wrong = |fault| Failure::usage(format!("{}: {fault}", found.file.display()));
-            found.definition.map_err(wrong)?
-        }
-        None => AgentDefinition::default(),
-    };
+    let begun = Begun::of(composed, &parts, &arguments.which, task).await?;
     let line = ProgressLine::new().filter(|_| !arguments.json);
-    let session = composed.session.clone();
-    let principal = Principal::new(
-        Door::Internal(Internal::Agent),
-        session.clone(),
-        composed.toolset.dialect.as_str(),
-        asker(global, arguments.yes, line.clone()),
-    );
-    let plan = AgentPlan {
-        id: session.0.clone(),
-        definition,
-        model: arguments.model.clone(),
-        max_steps: arguments.max_steps,
-        session: session.0,
-        accounts: Vec::new(),
-    };
-    let ready = parts.ready(plan, principal).await?;
+    let asker = asker(global, arguments.yes, line);
+    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker).await?;
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
-    let turn = turn(&ready, view.clone(), stop.clone());
-    let mut conversation = Conversation::default();
+    let turn = turn(&ready, &record, view.clone(), stop.clone());
     let message = Message::user(covered(task).into_owned());
     let mut signals = Signals::listen()?;
     let working = turn.run(&mut conversation, Some(message));
     tokio::pin!(working);
     let mut signalled = None;
+    let kept = record.keep(&stop);
+    tokio::pin!(kept);
+    let mut is_kept = true;
     let report = loop {
         tokio::select! {
             report = &mut working => break report,
+            () = &mut kept, if is_kept => is_kept = false,
             code = signals.next() => {
                 if signalled.is_some() {
                     // The first signal ends the turn cleanly, a second one ends the process at once.
@@ -99,19 +85,116 @@ async fn carry_out(
             }
         }
     };
+    record.ended(&report, state_after(&report.end)).await?;
     composed.engine.shutdown().await;
     view.end(&report)?;
     Ok(signalled.map_or_else(|| exit_code(&report.end), ExitCode::from))
 }
 
-fn turn<'a>(ready: &'a ReadyAgent, observer: Arc<dyn Observer>, stop: Stop) -> Turn<'a> {
+/// The agent of a run before it is ready: a new one, or one that goes on.
+pub(super) struct Begun {
+    definition: AgentDefinition,
+    model: Option<String>,
+    max_steps: Option<u32>,
+    earlier: Option<AgentRow>,
+    task: String,
+}
+
+impl Begun {
+    /// Finds the agent that the command line names.
+    pub(super) async fn of(
+        composed: &Composed,
+        parts: &AgentRuntime,
+        which: &WhichAgent,
+        task: &str,
+    ) -> Result<Self, Failure> {
+        let (store, workspace) = (composed.store.clone(), composed.workspace.clone());
+        let name = which.agent.clone();
+        let earlier = if which.resume {
+            let found = tokio::task::spawn_blocking(move || {
+                store.agents().expire(SystemClock.now())?;
+                store.agents().latest(&workspace, name.as_deref())
+            });
+            let found = found.await??;
+            Some(found.ok_or_else(|| {
+                Failure::usage("there is no earlier run to go on with; leave out --continue")
+            })?)
+        } else {
+            None
+        };
+        let name = which
+            .agent
+            .clone()
+            .or_else(|| earlier.as_ref().map(|row| row.name.clone()).filter(|name| !name.is_empty()));
+        let definition = match name {
+            Some(name) => {
+                let found = parts.files.find(&name)?;
+                let wrong = |fault| Failure::usage(format!("{}: {fault}", found.file.display()));
+                found.definition.map_err(wrong)?
+            }
+            None => AgentDefinition::default(),
+        };
+        Ok(Self {
+            definition,
+            model: which.model.clone(),
+            max_steps: which.max_steps,
+            earlier,
+            task: task.to_owned(),
+        })
+    }
+
+    /// Prepares the agent, and stores it.
+    pub(super) async fn ready(
+        self,
+        composed: &Composed,
+        parts: &AgentRuntime,
+        asker: Arc<dyn Asker>,
+    ) -> Result<(ReadyAgent, AgentRecord, Conversation), Failure> {
+        let id = self.earlier.as_ref().map_or_else(new_id, |row| row.id.clone());
+        let door = Door::Internal(Internal::Agent);
+        let dialect = composed.toolset.dialect.as_str();
+        let principal = Principal::new(door, SessionId(id.clone()), dialect, asker);
+        let name = self.definition.name.clone();
+        let plan = AgentPlan {
+            id: id.clone(),
+            definition: self.definition,
+            model: self.model,
+            max_steps: self.max_steps,
+            session: id.clone(),
+            accounts: Vec::new(),
+        };
+        let ready = parts.ready(plan, principal).await?;
+        let owner = format!("process {}", std::process::id());
+        let (record, conversation) = match self.earlier {
+            Some(row) => AgentRecord::resume(composed.store.clone(), &row, &owner).await?,
+            None => {
+                let row = AgentRow {
+                    name,
+                    task: stored_text(&self.task),
+                    model: ready.model_name.clone(),
+                    ..new_row(&id, &composed.workspace, &owner)
+                };
+                (AgentRecord::create(composed.store.clone(), row).await?, Conversation::default())
+            }
+        };
+        Ok((ready, record, conversation))
+    }
+}
+
+/// Returns a turn of an agent.
+pub(super) fn turn<'a>(
+    ready: &'a ReadyAgent,
+    record: &'a AgentRecord,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+) -> Turn<'a> {
     Turn {
         system: ready.system.clone(),
         temperature: ready.temperature,
         bounds: ready.bounds,
         model: &ready.model,
         tools: &ready.tools,
-        history: &NoHistory,
+        history: record,
         inbox: &NoInbox,
         observer,
         stop,
@@ -231,7 +314,12 @@ impl Observer for View {
                     format!(" ({decision}, {} ms)", meta.duration_ms)
                 });
                 let word = if output.is_error { "failed" } else { "ok" };
-                let told = if output.is_error { format!(": {first}") } else { String::new() };
+                let code = output.text.lines().find(|line| line.starts_with("[exit code "));
+                let told = match code {
+                    _ if output.is_error => format!(": {first}"),
+                    Some(code) => format!(" {}", visible(code)),
+                    None => String::new(),
+                };
                 self.line(&format!("  {word} {name}{}{told}", facts.unwrap_or_default()));
             }
             AgentEvent::Answered { tried, .. } => {
@@ -242,7 +330,9 @@ impl Observer for View {
             AgentEvent::Received(text) => {
                 self.line(&format!("< {}", visible(text).chars().take(LINE).collect::<String>()));
             }
-            AgentEvent::Summarised { messages } => self.line(&format!("[{messages} messages were summarised]")),
+            AgentEvent::Summarised { messages } => {
+                self.line(&format!("[{messages} messages were summarised]"))
+            }
             AgentEvent::Delta(_) => {}
         }
     }
