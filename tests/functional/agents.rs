@@ -58,7 +58,8 @@ fn project() -> Fixture {
     ])
 }
 
-const TEST: &str = "python3 check.py";
+// Without `-B`, Python takes the bytecode of a file that was changed within the same second.
+const TEST: &str = "python3 -B check.py";
 const PATCH: &str =
     "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n";
 
