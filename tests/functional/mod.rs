@@ -15,6 +15,7 @@ mod cache;
 mod call;
 mod catalogues;
 mod changes;
+mod chat;
 mod configuration;
 mod conformance;
 mod csp;

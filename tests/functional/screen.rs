@@ -105,6 +105,12 @@ impl Terminal {
         resize(&self.keys, size);
     }
 
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let id = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
+        nix::sys::signal::kill(id, signal).unwrap();
+    }
+
     /// Waits for the end of the program, and returns its exit code.
     pub(crate) fn ends(mut self) -> i32 {
         self.process.wait().unwrap().code().unwrap_or(-1)

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
-use crate::cli_agents::RunArgs;
+use crate::cli_agents::{ChatArgs, RunArgs};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
@@ -269,6 +269,11 @@ pub(crate) enum Command {
     ///
     /// Exits with 0 if the agent has answered, 1 if it failed or a limit ended it, 2 on wrong usage.
     Run(RunArgs),
+    /// Talks with an agent on this terminal, and asks about its calls there.
+    ///
+    /// What is typed while the agent works is delivered before its next step. Ctrl-C stops the agent.
+    /// /help on the screen lists its commands and keys. docs/AGENTS.md has more.
+    Chat(ChatArgs),
     /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
     Schedule {
         #[command(subcommand)]

@@ -19,6 +19,12 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichAgent,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct WhichAgent {
     /// Goes on with the newest run of the workspace: that of the agent, if one is named.
     #[arg(long = "continue")]

@@ -14,6 +14,8 @@ mod at_start;
 mod bounded_run;
 mod browser_program;
 #[cfg(feature = "cli")]
+mod chat;
+#[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
 mod cli_agents;

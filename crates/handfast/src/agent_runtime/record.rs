@@ -154,6 +154,13 @@ impl AgentRecord {
         }
     }
 
+    /// Records that a turn begins. The record only tells others what the agent does.
+    pub(crate) async fn working(&self) {
+        let (store, id, epoch) = (self.store.clone(), self.id.clone(), self.epoch);
+        let told = blocking(move || store.agents().set_state(&id, epoch, AgentState::Running, None, None));
+        let _only_told = told.await;
+    }
+
     /// Records the end of a turn: what it has cost, and the state of the agent.
     pub(crate) async fn ended(&self, report: &TurnReport, state: AgentState) -> Result<(), Failure> {
         let outcome = match &report.end {

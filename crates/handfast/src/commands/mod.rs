@@ -6,6 +6,7 @@ mod audit;
 mod browser;
 mod call;
 mod changes;
+mod chat;
 mod check;
 mod checkpoints;
 mod config;
@@ -70,6 +71,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Vault { command } => vault::run(global, command),
         Command::Browser { command } => browser::run(global, &command),
         Command::Run(arguments) => run::run(global, &arguments),
+        Command::Chat(arguments) => chat::run(global, &arguments),
         Command::Schedule { command } => schedule::run(global, command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),

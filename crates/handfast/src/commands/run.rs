@@ -143,6 +143,11 @@ impl Begun {
         })
     }
 
+    /// Returns the settings and instructions.
+    pub(super) fn definition(&self) -> &AgentDefinition {
+        &self.definition
+    }
+
     /// Prepares the agent, and stores it.
     pub(super) async fn ready(
         self,
@@ -150,6 +155,18 @@ impl Begun {
         parts: &AgentRuntime,
         asker: Arc<dyn Asker>,
     ) -> Result<(ReadyAgent, AgentRecord, Conversation), Failure> {
+        let (ready, stored) = self.prepared(composed, parts, asker).await?;
+        let (record, conversation) = stored.open(composed).await?;
+        Ok((ready, record, conversation))
+    }
+
+    /// Prepares the agent, which is not stored yet.
+    pub(super) async fn prepared(
+        self,
+        composed: &Composed,
+        parts: &AgentRuntime,
+        asker: Arc<dyn Asker>,
+    ) -> Result<(ReadyAgent, Unstored), Failure> {
         let id = self.earlier.as_ref().map_or_else(new_id, |row| row.id.clone());
         let door = Door::Internal(Internal::Agent);
         let dialect = composed.toolset.dialect.as_str();
@@ -165,19 +182,32 @@ impl Begun {
         };
         let ready = parts.ready(plan, principal).await?;
         let owner = format!("process {}", std::process::id());
-        let (record, conversation) = match self.earlier {
-            Some(row) => AgentRecord::resume(composed.store.clone(), &row, &owner).await?,
-            None => {
-                let row = AgentRow {
-                    name,
-                    task: stored_text(&self.task),
-                    model: ready.model_name.clone(),
-                    ..new_row(&id, &composed.workspace, &owner)
-                };
-                (AgentRecord::create(composed.store.clone(), row).await?, Conversation::default())
-            }
+        let row = AgentRow {
+            name,
+            task: stored_text(&self.task),
+            model: ready.model_name.clone(),
+            ..new_row(&id, &composed.workspace, &owner)
         };
-        Ok((ready, record, conversation))
+        Ok((ready, Unstored { row, earlier: self.earlier }))
+    }
+}
+
+/// The durable part of an agent before it is stored, or continued.
+pub(super) struct Unstored {
+    pub(super) row: AgentRow,
+    pub(super) earlier: Option<AgentRow>,
+}
+
+impl Unstored {
+    /// Stores the agent, or takes the earlier one.
+    pub(super) async fn open(self, composed: &Composed) -> Result<(AgentRecord, Conversation), Failure> {
+        match self.earlier {
+            Some(earlier) => AgentRecord::resume(composed.store.clone(), &earlier, &self.row.owner).await,
+            None => {
+                let record = AgentRecord::create(composed.store.clone(), self.row).await?;
+                Ok((record, Conversation::default()))
+            }
+        }
     }
 }
 
