@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Borders, Paragraph};
 use super::panel::Panel;
 use super::state::State;
 use super::transcript::{Kind, Row};
-use super::wrap::{columns, cut, wrapped};
+use super::wrap::{cut, wrapped};
 use crate::report::covered;
 
 /// Height below which the screen has only what is needed.
@@ -60,7 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Instant) {
     draw_rule(frame, line, state.transcript.below());
     draw_input(frame, below, &rows, cursor, state.panel.is_none());
     let words = cut(&status_of(state, now), width);
-    frame.render_widget(Paragraph::new(Line::styled(words, Modifier::REVERSED)), status);
+    frame.render_widget(Paragraph::new(words).style(Modifier::REVERSED), status);
     let (words, style) =
         if state.said.is_empty() { (keys_of(state), Modifier::DIM) } else { (&*state.said, Modifier::BOLD) };
     frame.render_widget(Paragraph::new(Line::styled(cut(words, width), style)), keys);
@@ -163,15 +163,8 @@ fn status_of(state: &State, now: Instant) -> String {
     if !state.facts.budget.is_empty() {
         parts.push(format!("budget {}", state.facts.budget));
     }
-    // The line is filled, so that it is one bar.
-    let mut line = format!(" {} ", parts.join(" | "));
-    let used: usize = line.chars().map(columns).sum();
-    line.extend(std::iter::repeat_n(' ', BAR.saturating_sub(used)));
-    line
+    format!(" {} ", parts.join(" | "))
 }
-
-/// Number of columns that the status line fills at least.
-const BAR: usize = 400;
 
 fn doing(state: &State, now: Instant) -> String {
     let Some(work) = &state.work else { return "idle".to_owned() };

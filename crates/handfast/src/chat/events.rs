@@ -64,7 +64,7 @@ impl Observer for Events {
                 id: id.to_owned(),
                 name: name.to_owned(),
                 outcome: outcome(output),
-                is_ok: !output.is_error,
+                is_ok: !output.is_error && exit_code(output).is_none(),
             },
             AgentEvent::Received(text) => Event::Received(text.to_owned()),
             AgentEvent::Summarised { messages } => Event::Summarised(messages),
@@ -104,18 +104,25 @@ pub(super) fn outcome(output: &ToolOutput) -> String {
         None => "not made".to_owned(),
     };
     let first = || output.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let code = output.text.lines().find(|line| line.starts_with("[exit code "));
     if output.is_error {
         text.push_str(&format!(": {}", tool::visible(covered(first()).trim())));
-    } else if let Some(code) = code {
-        text.push_str(&format!(", {}", tool::visible(code.trim_matches(['[', ']']))));
+    } else if let Some(code) = exit_code(output) {
+        text.push_str(&format!(", exit code {code}"));
     }
     cut(&text, OUTCOME)
 }
 
+/// Returns the exit code of a command that has failed. It stands behind the output of the command, which could
+/// have such a line too.
+fn exit_code(output: &ToolOutput) -> Option<i64> {
+    let of_line = |line: &str| line.strip_prefix("[exit code ")?.strip_suffix(']')?.parse::<i64>().ok();
+    output.text.lines().rev().filter_map(of_line).find(|code| *code != 0)
+}
+
 fn duration(milliseconds: u64) -> String {
     match milliseconds {
-        0..10_000 => format!("{milliseconds} ms"),
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..10_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
         more => format!("{} s", more / 1_000),
     }
 }
@@ -132,10 +139,6 @@ impl Queue {
     /// Returns the messages that wait.
     pub(super) fn waiting(&self) -> Vec<String> {
         self.0.lock().clone()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
     }
 
     /// Takes all messages that wait.

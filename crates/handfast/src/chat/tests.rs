@@ -209,7 +209,7 @@ fn pasted_text_is_entered_and_never_sent() {
 fn the_cursor_is_where_the_next_letter_appears() {
     let mut input = Input::default();
     for (typed, wanted) in
-        [("", (0, 0)), ("abc", (0, 3)), ("d", (1, 0)), ("\n", (1, 0)), ("中e\u{301}", (1, 3)), ("\t", (2, 4))]
+        [("", (0, 0)), ("abc", (0, 3)), ("d", (1, 0)), ("\n", (1, 0)), ("中e\u{301}", (1, 3)), ("\t", (2, 2))]
     {
         assert!(input.insert(typed));
         let (rows, at) = input.layout(4);
@@ -269,8 +269,8 @@ fn two_megabytes_stay_a_bounded_number_of_rows_and_cover_a_secret_anywhere() {
     assert!(all.iter().all(|row| !row.contains("SEC") && !row.contains("CRET")));
     // One line without an end is bounded too.
     let mut transcript = Transcript::new(covered);
-    for _ in 0..2_000_000 / 60 {
-        transcript.text("SECRETx中文".repeat(4).as_str());
+    for _ in 0..30 {
+        transcript.text(&"SECRETx中文".repeat(5_000));
         transcript.settle(40);
     }
     let all = plain(&transcript, 1_000_000);
@@ -320,7 +320,30 @@ fn an_answer_is_shown_as_it_comes_with_its_calls_and_their_outcomes() {
     screen.take(Event::Discarded);
     screen.take(text("Done."));
     screen.queue.push("and\nthen?".to_owned());
-    insta::assert_snapshot!(screen.shown(), @"");
+    insta::assert_snapshot!(screen.shown(), @r#"
+    > Fix the check.
+
+      I should look at the file.
+
+      I look.
+    ✓ file_read path="a"  pass, 3 ms
+    ✗ file_read path="b"  deny, 1 ms: EPERMISSION: no
+
+    · the model did not finish; it is asked again
+
+      Done.
+
+
+
+
+
+
+    queued: and\nthen?
+    ────────────────────────────────────────────────────────────────────────
+    >
+     local/small | answering 0 s | 100 tokens in, 20 out | 0.0100 USD
+     Enter queues a message  Ctrl-C stops the agent  PgUp scrolls
+    "#);
 }
 
 #[test]
@@ -336,7 +359,7 @@ fn what_is_typed_while_the_agent_works_is_queued_and_comes_back_if_it_fails() {
     assert_eq!(screen.end(TurnEnd::Failed("no network".to_owned())), None);
     let shown = screen.shown();
     assert!(shown.contains("✗ no network") && shown.contains("> Three.\n\n  dra"), "{shown}");
-    assert!(screen.queue.is_empty());
+    assert!(screen.queue.waiting().is_empty());
 }
 
 #[test]
@@ -402,10 +425,35 @@ async fn keys_answer_a_question_only_after_it_was_seen_and_the_user_has_stopped_
     screen.passes(499);
     assert!(screen.shown().contains("Keys answer in a moment"));
     screen.passes(1);
-    insta::assert_snapshot!(screen.shown(), @"");
+    insta::assert_snapshot!(screen.shown(), @r"
+    > Write.
+
+
+
+
+
+
+
+
+
+
+     question ────────────────────────────────────────────────────────────
+    file_write asks for approval (moderate)
+      write a.txt\u{1b}[2J
+        +new
+    because calls of level moderate are asked about
+      [s] for 1 hour: exactly this, in this workspace
+      [p] for 30 days: exactly this, in this workspace
+    Allow it?  [y] yes, once  [s] session  [p] project  [n] no
+    ──────────────────────────────────────────────────────────────────────
+    > yyy
+      y
+     local/small | waits for your answer
+     Ctrl-C stops the agent
+    ");
     screen.state.paste("y", screen.now);
     screen.press(KeyCode::Enter);
-    assert!(!asked.is_finished() && screen.queue.is_empty());
+    assert!(!asked.is_finished() && screen.queue.waiting().is_empty());
     screen.press(KeyCode::Char('y'));
     assert!(matches!(asked.await.unwrap(), Answer::Once { by } if by == "the user, in the chat"));
     screen.passes(0);
@@ -478,7 +526,28 @@ fn an_earlier_conversation_is_shown_with_its_calls() {
         Message { role: Role::User, parts: vec![result("1", "x", false), result("2", "ENOTFOUND: a", true)] },
         Message { role: Role::Assistant, parts: vec![Part::Text("Done.".to_owned())] },
     ]);
-    insta::assert_snapshot!(screen.shown(), @"");
+    insta::assert_snapshot!(screen.shown(), @r#"
+    > Read.
+
+      I read.
+    ✓ file_read path="a"  done
+    ✗ file_read path="a"  ENOTFOUND: a
+
+      Done.
+
+
+
+
+
+
+
+
+
+    ────────────────────────────────────────────────────────────
+    >
+     local/small | idle
+     Enter sends  Alt-Enter new line  PgUp scrolls  /help  Ctrl…
+    "#);
     screen.press(KeyCode::Up);
     assert_eq!(screen.state.input.text(), "Read.");
 }

@@ -18,7 +18,7 @@ const LONGEST_LINE: usize = 16 * 1024;
 /// Number of bytes of an unfinished answer from which its beginning is settled, and of those that stay open.
 const OPEN: (usize, usize) = (64 * 1024, 16 * 1024);
 /// Maximum number of characters of a thought that are shown, and that are kept for it.
-const LONGEST_THOUGHT: (usize, usize) = (300, 4_000);
+const LONGEST_THOUGHT: (usize, usize) = (200, 4_000);
 /// Number of columns before each row.
 pub(super) const MARGIN: usize = 2;
 
@@ -298,6 +298,9 @@ impl Transcript {
             .map(|line| self.line(Kind::Model, line))
             .collect();
         if !self.thought.trim().is_empty() {
+            if self.lines.back().is_some_and(|line| !line.text.is_empty()) {
+                tail.push(self.line(Kind::Model, String::new()));
+            }
             tail.push(self.line(Kind::Thought, shown_thought(&(self.covered)(&self.thought))));
         }
         self.tail = tail;
