@@ -245,7 +245,10 @@ fn commands_switch_the_model_and_undo_the_newest_change() {
     answered(&chat, "I see.");
     let body: Value = serde_json::from_slice(&server.seen()[2].body).unwrap();
     assert_eq!(body["model"], "other");
-    assert!(body["messages"].to_string().contains("The user has undone this change: write a.txt"), "{body:#}");
+    assert!(
+        body["messages"].to_string().contains("The user has undone this change: write a.txt"),
+        "{body:#}"
+    );
     close(chat, CTRL_D);
 }
 

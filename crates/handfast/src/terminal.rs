@@ -141,7 +141,11 @@ pub(crate) fn question(approval: &Approval) -> String {
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
-        text.push_str(&format!("  [{}] for {lasts}: {}\n", offer_key(offer.scope), visible(&offer.description())));
+        text.push_str(&format!(
+            "  [{}] for {lasts}: {}\n",
+            offer_key(offer.scope),
+            visible(&offer.description())
+        ));
     }
     if let Some(suggestion) = &approval.suggestion {
         text.push_str(&format!("{}\n", visible(suggestion)));
@@ -164,8 +168,11 @@ pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> Stri
 const MAX_LINES: usize = 40;
 
 fn choices(approval: &Approval) -> String {
-    let offered: String =
-        approval.offers.iter().map(|offer| format!("  [{}] {}", offer_key(offer.scope), offer.scope)).collect();
+    let offered: String = approval
+        .offers
+        .iter()
+        .map(|offer| format!("  [{}] {}", offer_key(offer.scope), offer.scope))
+        .collect();
     format!("Allow it? [y] yes, once{offered}  [n] no  (or type a reason for no) ")
 }
 

@@ -17,6 +17,8 @@ use rustix::io::Errno;
 use rustix::stdio::dup2_stderr;
 use tokio::sync::Notify;
 
+use crate::report::covered;
+
 /// Exit code of a process that was ended by the end of its terminal: 128 plus the number of `SIGHUP`.
 pub(super) const HUNG_UP: u8 = 129;
 /// Time that the program has to end when its terminal is gone.
@@ -87,7 +89,7 @@ impl Drop for Display {
         ratatui::restore();
         // What was written last has not been on the screen.
         for line in self.written() {
-            let _closed = writeln!(io::stderr(), "{line}");
+            let _closed = writeln!(io::stderr(), "{}", covered(&line));
         }
     }
 }

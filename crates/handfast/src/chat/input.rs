@@ -107,7 +107,10 @@ impl Input {
         match toward {
             Toward::Begin => {
                 let head = self.before().trim_end_matches(is_space);
-                head.char_indices().rev().find(|(_, letter)| is_space(*letter)).map_or(0, |(at, space)| at + space.len_utf8())
+                head.char_indices()
+                    .rev()
+                    .find(|(_, letter)| is_space(*letter))
+                    .map_or(0, |(at, space)| at + space.len_utf8())
             }
             Toward::End => {
                 let rest = self.after();

@@ -88,7 +88,9 @@ impl Panel {
             if !rest.is_empty() {
                 let indent = " ".repeat(INDENT.min(width / 4));
                 let more = rows(rest, width.saturating_sub(indent.len()));
-                all.extend(more.into_iter().map(|row| format!("{indent}{}", rest.get(row).unwrap_or_default())));
+                all.extend(
+                    more.into_iter().map(|row| format!("{indent}{}", rest.get(row).unwrap_or_default())),
+                );
             }
         }
         let count = all.len();

@@ -113,12 +113,7 @@ const HELP: &[&str] = &[
 ];
 
 impl State {
-    pub(crate) fn new(
-        facts: Facts,
-        questions: Arc<Questions>,
-        queue: Arc<Queue>,
-        has_colours: bool,
-    ) -> Self {
+    pub(crate) fn new(facts: Facts, questions: Arc<Questions>, queue: Arc<Queue>, has_colours: bool) -> Self {
         Self {
             facts,
             transcript: Transcript::new(|text| covered(text).into_owned()),
@@ -156,7 +151,11 @@ impl State {
                     }
                     (Part::ToolResult(result), _) => {
                         let first = covered(result.text.lines().next().unwrap_or_default()).into_owned();
-                        let outcome = if result.is_error { cut(&tool::visible(&first), 120) } else { "done".to_owned() };
+                        let outcome = if result.is_error {
+                            cut(&tool::visible(&first), 120)
+                        } else {
+                            "done".to_owned()
+                        };
                         self.transcript.call_ends(
                             &result.call_id,
                             tool::visible(&result.name),
@@ -309,7 +308,8 @@ impl State {
     /// after all keys that were typed have been read.
     pub(super) fn look_at_questions(&mut self, now: Instant) {
         let first = self.questions.first_number();
-        let known = self.panel.as_mut().filter(|panel| first.is_some_and(|(number, _)| panel.number == number));
+        let known =
+            self.panel.as_mut().filter(|panel| first.is_some_and(|(number, _)| panel.number == number));
         match (first, known) {
             (None, _) => {
                 self.is_stale |= self.panel.take().is_some();
@@ -451,7 +451,7 @@ impl State {
         }
         let message = self.input.take().trim().to_owned();
         if self.work.is_some() {
-            self.queue.push(message);
+            self.queue.push(covered(&message).into_owned());
             return None;
         }
         Some(Wish::Send(message))
@@ -465,7 +465,10 @@ impl State {
             }
             "quit" | "exit" => Some(Wish::End),
             "model" if rest.is_empty() => {
-                self.note(&format!("{} is asked; /model PROVIDER/MODEL changes it", self.facts.model.clone()));
+                self.note(&format!(
+                    "{} is asked; /model PROVIDER/MODEL changes it",
+                    self.facts.model.clone()
+                ));
                 None
             }
             "model" => Some(Wish::Model(rest.to_owned())),

@@ -24,7 +24,8 @@ pub(super) fn rows(line: &str, width: usize) -> Vec<Range<usize>> {
         let wide = columns(character);
         if used + wide > width && at > start {
             // A space that does not fit ends the row, beyond its last column.
-            let (end, before) = if character == ' ' { (at + 1, used + 1) } else { word.unwrap_or((at, used)) };
+            let (end, before) =
+                if character == ' ' { (at + 1, used + 1) } else { word.unwrap_or((at, used)) };
             rows.push(start..end);
             (start, used, word) = (end, used.saturating_sub(before), None);
             if character == ' ' {

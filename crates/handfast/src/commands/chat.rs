@@ -68,8 +68,17 @@ async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> 
         None => state.note(&format!("a new conversation in {workspace}; /help lists commands and keys")),
     }
     let events = Arc::new(Events::default());
-    let screen = Screen::open(state, events.clone())?;
-    let mut chat = Chat { composed, parts, ready, queue, events, screen, agent, unstored, undone: Vec::new() };
+    let screen = match Screen::open(state, events.clone()) {
+        Ok(screen) => screen,
+        Err(error) => {
+            if let Some(agent) = agent {
+                agent.end(false).await;
+            }
+            return Err(error.into());
+        }
+    };
+    let mut chat =
+        Chat { composed, parts, ready, queue, events, screen, agent, unstored, undone: Vec::new() };
     let ended = chat.live().await;
     let spent = chat.screen.state.spent();
     let Chat { screen, agent, .. } = chat;
@@ -197,7 +206,8 @@ impl Chat<'_> {
         let Some(agent) = &mut self.agent else { return Err(Failure::from("there is no agent")) };
         self.screen.state.turn_begins(&message, Instant::now());
         let undone = std::mem::take(&mut self.undone).into_iter();
-        let undone: String = undone.map(|what| format!("[The user has undone this change: {what}]\n")).collect();
+        let undone: String =
+            undone.map(|what| format!("[The user has undone this change: {what}]\n")).collect();
         let stop = Stop::default();
         let stopped = stop.clone();
         agent.lost.on_request(move |reason| stopped.request(reason));
