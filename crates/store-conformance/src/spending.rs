@@ -1,4 +1,4 @@
-//! Promises of what models have cost.
+//! Promises of the costs of models.
 
 use std::sync::Barrier;
 use std::thread;
