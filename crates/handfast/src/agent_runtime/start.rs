@@ -1,8 +1,8 @@
 //! The start of an agent: its model, its tools, its limits and its instructions.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 
 use agents::{AgentDefinition, AgentTools as _, Bounds};
 use dialects::{CatalogueKind, Dialect};
@@ -15,8 +15,11 @@ use tool::{Clock as _, Stop};
 use tools_agents::{ModelTurns, Models};
 
 use crate::agent_runtime::AgentFiles;
+use crate::agent_runtime::asker::ParentQuestions;
+use crate::agent_runtime::identity::AgentIdentity;
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::tools::EngineTools;
+use crate::agent_runtime::tree::AgentTree;
 use crate::clock::SystemClock;
 use crate::compose::Composed;
 use crate::failure::Failure;
@@ -42,6 +45,7 @@ pub(crate) struct AgentRuntime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) models: Arc<Models>,
     pub(crate) turns: Arc<ModelTurns>,
+    pub(crate) tree: Arc<AgentTree>,
     pub(crate) dialect: Dialect,
     pub(crate) catalogue: CatalogueKind,
     pub(crate) workspace: PathBuf,
@@ -49,8 +53,43 @@ pub(crate) struct AgentRuntime {
     pub(crate) reload: Reload,
 }
 
+/// The same without a hold on the engine, for those whom the engine keeps alive.
+pub(crate) struct AgentParts {
+    engine: Weak<Engine>,
+    make: Box<dyn Fn(Arc<Engine>) -> AgentRuntime + Send + Sync>,
+}
+
+impl AgentParts {
+    /// Returns the part of a runtime that is being composed.
+    pub(crate) fn new(runtime: &AgentRuntime) -> Self {
+        let engine = Arc::downgrade(&runtime.engine);
+        let AgentRuntime { store, models, turns, tree, dialect, catalogue, workspace, files, reload, .. } =
+            runtime.clone();
+        let tree = Arc::downgrade(&tree);
+        let make = move |engine| AgentRuntime {
+            engine,
+            store: store.clone(),
+            models: models.clone(),
+            turns: turns.clone(),
+            // The tree asks for the runtime, so the tree is there.
+            tree: tree.upgrade().unwrap_or_default(),
+            dialect,
+            catalogue,
+            workspace: workspace.clone(),
+            files: files.clone(),
+            reload: reload.clone(),
+        };
+        Self { engine, make: Box::new(make) }
+    }
+
+    /// Returns the runtime, unless it has ended.
+    pub(crate) fn runtime(&self) -> Option<AgentRuntime> {
+        self.engine.upgrade().map(|engine| (self.make)(engine))
+    }
+}
+
 /// What an agent is to be, beyond its file.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct AgentPlan {
     /// Id of the agent.
     pub(crate) id: String,
@@ -64,11 +103,13 @@ pub(crate) struct AgentPlan {
     pub(crate) session: String,
     /// Agents above this one whose budgets pay.
     pub(crate) accounts: Vec<String>,
+    /// Way to ask the agent above this one, if there is one.
+    pub(crate) questions: Option<ParentQuestions>,
 }
 
 /// An agent that can begin a turn.
 pub(crate) struct ReadyAgent {
-    pub(crate) model: EngineModel,
+    pub(crate) model: Arc<EngineModel>,
     pub(crate) tools: EngineTools,
     pub(crate) system: String,
     pub(crate) bounds: Bounds,
@@ -85,6 +126,7 @@ impl AgentRuntime {
             store: composed.store.clone(),
             models: composed.models.clone(),
             turns: composed.turns.clone(),
+            tree: composed.tree.clone(),
             dialect: composed.toolset.dialect,
             catalogue: composed.toolset.listed(),
             workspace: composed.workspace.clone(),
@@ -112,7 +154,7 @@ impl AgentRuntime {
     /// # Errors
     /// If the plan names a model, a tool or a profile that is not there.
     pub(crate) async fn ready(&self, plan: AgentPlan, principal: Principal) -> Result<ReadyAgent, Failure> {
-        let AgentPlan { id, definition, model, max_steps, session, mut accounts } = plan;
+        let AgentPlan { id, definition, model, max_steps, session, mut accounts, questions } = plan;
         let principal = self.narrowed(principal, definition.profile.as_deref())?;
         let named = model.or(definition.model);
         let task = definition.task_type.unwrap_or(TaskType::Coding);
@@ -131,9 +173,12 @@ impl AgentRuntime {
             self.models.open_account(&id, Limit { money, tokens: definition.budget_tokens });
             accounts.push(id.clone());
         }
+        let identity = AgentIdentity::new(principal);
+        identity.bind(self, &model_name).await?;
         let tools = EngineTools::new(
             self.engine.clone(),
-            principal.clone(),
+            identity.clone(),
+            questions,
             self.dialect,
             self.catalogue,
             definition.tools.as_deref(),
@@ -142,11 +187,9 @@ impl AgentRuntime {
         let system = self.instructions(&definition.instructions, &tools).await;
         let usual = Bounds::default();
         let bounds = Bounds { steps: max_steps.or(definition.max_steps).unwrap_or(usual.steps), ..usual };
-        let model = EngineModel {
-            engine: self.engine.clone(),
-            turns: self.turns.clone(),
-            models: self.models.clone(),
-            principal,
+        let model = Arc::new(EngineModel {
+            identity,
+            parts: self.clone(),
             agent: id,
             task,
             named: Mutex::new(named),
@@ -154,7 +197,7 @@ impl AgentRuntime {
             session,
             accounts,
             next: AtomicU64::new(0),
-        };
+        });
         Ok(ReadyAgent { model, tools, system, bounds, temperature: definition.temperature, model_name })
     }
 

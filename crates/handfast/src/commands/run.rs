@@ -161,7 +161,7 @@ impl Begun {
             model: self.model,
             max_steps: self.max_steps,
             session: id.clone(),
-            accounts: Vec::new(),
+            ..AgentPlan::default()
         };
         let ready = parts.ready(plan, principal).await?;
         let owner = format!("process {}", std::process::id());
