@@ -17,7 +17,6 @@ mod tree;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
-pub(crate) use mailbox::Mailbox;
 pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
-pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, ReadyAgent};
+pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, MainAgent, ReadyAgent};
 pub(crate) use tree::AgentTree;

@@ -67,13 +67,15 @@ impl Child {
     pub(crate) async fn live(self) {
         let id = self.live.id.clone();
         let (tree, post) = (self.mailbox.post.tree.clone(), self.mailbox.post.clone());
-        let kept = self.record.keep(&self.live.stop);
-        let worked = self.work();
-        tokio::pin!(kept, worked);
-        tokio::select! {
-            () = &mut worked => {}
-            // The lease is lost, and with it the right to record anything. The stop ends the work.
-            () = &mut kept => worked.await,
+        {
+            let kept = self.record.keep(&self.live.stop);
+            let worked = self.work();
+            tokio::pin!(kept, worked);
+            tokio::select! {
+                () = &mut worked => {}
+                // The lease is lost, and with it the right to record anything. The stop ends the work.
+                () = &mut kept => worked.await,
+            }
         }
         tree.stop_below(&id);
         post.bury(&id).await;
@@ -177,7 +179,7 @@ impl Child {
             if self.live.stop.requested().is_some() {
                 return false;
             }
-            if self.has_mail().await {
+            if self.mailbox.has_messages().await {
                 return true;
             }
             tokio::select! {
@@ -185,13 +187,5 @@ impl Child {
                 () = &mut idle => return false,
             }
         }
-    }
-
-    async fn has_mail(&self) -> bool {
-        let post = &self.mailbox.post;
-        let (store, workspace, id) = (post.store.clone(), post.workspace.clone(), self.live.id.clone());
-        let waiting =
-            crate::agent_runtime::record::blocking(move || store.mail().waiting(&workspace, &id)).await;
-        waiting.is_ok_and(|waiting| waiting > 0)
     }
 }

@@ -376,9 +376,7 @@ impl Host {
         let mail = loop {
             let rung = wake.notified();
             let mail = self.mail_of(&parts, &own, &root).await?;
-            let agents = tree.of_tree(&root);
-            let works = agents.iter().any(|agent| agent.id != own && agent.is_working());
-            if !mail.is_empty() || !works || wait.is_zero() || tree.has_loop(&own) {
+            if !mail.is_empty() || !tree.works_below(&root) || wait.is_zero() || tree.has_loop(&own) {
                 break mail;
             }
             context.stop.check()?;

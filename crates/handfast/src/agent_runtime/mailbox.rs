@@ -8,7 +8,7 @@ use agents::Inbox;
 use jiff::SignedDuration;
 use parking_lot::Mutex;
 use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
-use tool::{BoxFuture, Code, Retry, ToolError};
+use tool::{BoxFuture, Code, ToolError};
 
 use crate::agent_runtime::record::blocking;
 use crate::agent_runtime::tree::{AgentTree, now, shown_address};
@@ -70,7 +70,6 @@ impl Post {
             }
             SendOutcome::Full => {
                 Err(ToolError::new(Code::Quota, "the mailbox of the agent is full: it has not read your earlier messages")
-                    .retry(Retry::Later)
                     .hint("wait until it has worked them off; send fewer and longer messages"))
             }
         }
@@ -155,7 +154,8 @@ impl Mailbox {
         Self { post, address, root, claimed: Mutex::default(), asked: Mutex::default() }
     }
 
-    async fn acknowledge(&self) -> Result<(), ToolError> {
+    /// Acknowledges the messages that are part of the conversation.
+    pub(crate) async fn acknowledge(&self) -> Result<(), ToolError> {
         let claimed = std::mem::take(&mut *self.claimed.lock());
         self.post.acknowledge(claimed).await
     }
@@ -170,6 +170,16 @@ impl Mailbox {
         Ok(())
     }
 
+    /// Returns true if messages wait.
+    pub(crate) async fn has_messages(&self) -> bool {
+        let (store, workspace) = (self.post.store.clone(), self.post.workspace.clone());
+        let address = self.address.clone();
+        // What was handed out and is not yet acknowledged counts as waiting too.
+        let handed_out = u64::try_from(self.claimed.lock().len()).unwrap_or(u64::MAX);
+        let waiting = blocking(move || store.mail().waiting(&workspace, &address)).await;
+        waiting.is_ok_and(|waiting| waiting > handed_out)
+    }
+
     async fn taken(&self) -> Result<Vec<String>, ToolError> {
         self.acknowledge().await?;
         let rows = self.post.claim(&self.address).await?;
@@ -181,7 +191,8 @@ impl Mailbox {
                 Some(_) => format!("[Late answer of agent {from}]"),
                 None => format!("[Message from agent {from}]"),
             };
-            if row.in_reply_to.is_none() {
+            // Nobody waits for an answer of the main agent.
+            if row.in_reply_to.is_none() && self.address != self.root {
                 self.asked.lock().push((row.id, row.from.clone()));
             }
             texts.push(format!("{head}\n{}", row.body));

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use agents::{AgentDefinition, AgentTools as _, Bounds};
 use dialects::{CatalogueKind, Dialect};
-use engine::{Ceiling, Engine, Principal};
+use engine::{Asker, Ceiling, Engine, Principal};
 use llm::{Limit, TaskType, Usd};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -19,16 +20,21 @@ use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::tools::EngineTools;
-use crate::agent_runtime::tree::AgentTree;
+use crate::agent_runtime::mailbox::Mailbox;
+use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
 use crate::clock::SystemClock;
 use crate::compose::Composed;
 use crate::failure::Failure;
 use crate::reload::Reload;
+use crate::report::warn;
 
 /// File with instructions for agents that many programs read, in the workspace.
 const PROJECT_INSTRUCTIONS: &str = "AGENTS.md";
 /// Maximum number of characters of that file that become instructions.
 const LONGEST_INSTRUCTIONS: usize = 32_000;
+
+/// Time between two looks at the agents below.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Instructions of every agent.
 const INSTRUCTIONS: &str = "You carry out a task with tools that act on the user's real machine. \
@@ -85,6 +91,45 @@ impl AgentParts {
     /// Returns the runtime, unless it has ended.
     pub(crate) fn runtime(&self) -> Option<AgentRuntime> {
         self.engine.upgrade().map(|engine| (self.make)(engine))
+    }
+}
+
+/// A main agent of this process. The agents below it end with it.
+pub(crate) struct MainAgent {
+    pub(crate) mailbox: Mailbox,
+    tree: Arc<AgentTree>,
+    running: Mutex<Option<RunningLoop>>,
+}
+
+impl MainAgent {
+    /// Waits for messages while agents below work. Returns true if there are some, for a further turn.
+    pub(crate) async fn awaits_messages(&self, stop: &Stop) -> bool {
+        let id = &self.mailbox.address;
+        let wake = self.tree.wake_of(id);
+        while stop.requested().is_none() {
+            let works = self.tree.works_below(id);
+            if self.mailbox.has_messages().await {
+                return true;
+            }
+            if !works {
+                return false;
+            }
+            tokio::select! {
+                () = wake.notified() => {}
+                // An agent that ends rings no bell.
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        false
+    }
+
+    /// Ends the agents below, and acknowledges what was delivered.
+    pub(crate) async fn end(&self) {
+        if let Err(error) = self.mailbox.acknowledge().await {
+            warn(&format!("messages of agents stay open: {}", error.message));
+        }
+        drop(self.running.lock().take());
+        self.tree.end_tree(&self.mailbox.address).await;
     }
 }
 
@@ -199,6 +244,36 @@ impl AgentRuntime {
             next: AtomicU64::new(0),
         });
         Ok(ReadyAgent { model, tools, system, bounds, temperature: definition.temperature, model_name })
+    }
+
+    /// Adds a main agent of this process to the tree: agents below it can outlive the calls that start them,
+    /// and their questions go to this human.
+    ///
+    /// # Errors
+    /// If the process has too many agents.
+    pub(crate) fn as_main(
+        &self,
+        ready: &ReadyAgent,
+        id: &str,
+        task: &str,
+        human: Arc<dyn Asker>,
+        stop: &Stop,
+    ) -> Result<MainAgent, Failure> {
+        self.tree.serve(id, human);
+        let live = LiveAgent {
+            id: id.to_owned(),
+            parent: String::new(),
+            root: id.to_owned(),
+            depth: 0,
+            task: task.to_owned(),
+            since: SystemClock.now(),
+            identity: ready.model.identity.clone(),
+            model: ready.model.clone(),
+            stop: stop.clone(),
+            status: begun(),
+        };
+        let running = self.tree.add(Arc::new(live)).map_err(|error| Failure::from(error.message))?;
+        Ok(MainAgent { mailbox: self.mailbox(id, id), tree: self.tree.clone(), running: Mutex::new(Some(running)) })
     }
 
     /// Returns the instructions: those of every agent, of the project, and of the agent's file.

@@ -291,6 +291,11 @@ impl AgentTree {
         self.questions.lock().remove(agent);
     }
 
+    /// Returns true if an agent below another one works.
+    pub(crate) fn works_below(&self, root: &str) -> bool {
+        self.of_tree(root).iter().any(|agent| agent.id != root && agent.is_working())
+    }
+
     /// Stops an agent and all below it.
     pub(crate) fn stop_below(&self, address: &str) {
         let below: Vec<_> =
