@@ -311,7 +311,7 @@ fn an_agent_below_works_and_its_result_reaches_the_main_agent_in_the_envelope_of
     // The audit leads from each call of the agent below to the call that started it.
     let rows = fixture.recorded();
     let created = rows.iter().find(|row| row["tool"] == "create_agent").unwrap();
-    let below: Vec<&Value> = rows.iter().filter(|row| row["parent"] == created["call_id"]).collect();
+    let below: Vec<&Value> = rows.iter().filter(|row| row["plan"]["parent"] == created["call"]).collect();
     assert!(below.iter().any(|row| row["tool"] == "file_write"), "{rows:#?}");
 }
 
@@ -398,4 +398,40 @@ fn an_agent_below_can_do_no_more_than_its_rules_and_those_above_it() {
     assert_eq!(ends(0), ["EPERMISSION", "EAPPROVAL"], "the rule denies the folder");
     assert_eq!(ends(1), ["ok", "EAPPROVAL"], "the control: without the rule the agent may write there");
     assert_eq!(ends(4), ["EAPPROVAL", "EAPPROVAL"], "a list narrows, and widens nothing");
+}
+
+#[test]
+fn a_scheduled_task_in_words_is_carried_out_by_an_agent_within_the_limits_of_its_creator() {
+    let server = thinking(|last, _| match last {
+        "Write c." => answer(
+            "",
+            &[("file_write", json!({"path": "c", "content": "scheduled"})), ("file_read", json!({"path": ".env"}))],
+        ),
+        last => answer(&format!("Written; {last:.20}"), &[]),
+    });
+    let fixture = Fixture::with_files(&[(".env", "KEY=abc\n")]);
+    let task = json!({"name": "writer", "task_goal": "Write c.", "schedule": "every day at 3am"}).to_string();
+    let add = |fixture: &Fixture| fixture.run(&["call", "--yes", "schedule_task", &task]).json();
+    let without = Fixture::new();
+    let warned = add(&without);
+    assert!(warned["meta"]["warnings"][0].as_str().unwrap().contains("docs/MODELS.md"), "{warned}");
+    configure(&fixture, &server, "");
+    let added = add(&fixture);
+    assert_eq!(added["ok"], true, "{added}");
+    assert!(!added.to_string().contains("each run will fail"), "{added}");
+    let run = fixture.run(&["schedule", "run", "writer", "--json"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("Written; EPERMISSION"), "{}", run.stdout);
+    assert_eq!(fixture.read("c"), "scheduled");
+    let rows = fixture.recorded();
+    let created = rows.iter().find(|row| row["tool"] == "schedule_task").unwrap();
+    let written = rows.iter().find(|row| row["tool"] == "file_write").unwrap();
+    assert_eq!((&written["plan"]["parent"], &written["door"]), (&created["call"], &json!("agent")), "{written}");
+    // What the task needs and its creator did not have is not there later either.
+    let limited = Fixture::new();
+    configure(&limited, &server, "");
+    let added = limited.run(&["--permission", "read", "--permission", "connect", "--permission", "schedule", "call", "--yes", "schedule_task", &task]);
+    assert_eq!(added.code, 0, "{}", added.stdout);
+    limited.run(&["schedule", "run", "writer"]);
+    assert!(!limited.workspace().join("c").exists());
 }
