@@ -435,3 +435,120 @@ fn a_scheduled_task_in_words_is_carried_out_by_an_agent_within_the_limits_of_its
     limited.run(&["schedule", "run", "writer"]);
     assert!(!limited.workspace().join("c").exists());
 }
+
+#[test]
+fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it_and_it_could_do_so_itself() {
+    let server = thinking(|last, messages| match last {
+        "Begin." => answer(
+            "",
+            &[("create_agent", json!({"task_description": "Write d.", "sandbox_config": {"undoable": "table"}}))],
+        ),
+        "Write d." => answer("", &[("file_write", json!({"path": "d", "content": "approved"}))]),
+        _ if whole(messages).contains("Write d.") && !whole(messages).contains("Begin.") => {
+            answer(&format!("told: {last:.40}"), &[])
+        }
+        last if last.contains("approval_request") => {
+            let id = last.split("agent ").nth(1).unwrap().split(']').next().unwrap().to_owned();
+            let envelope = r#"{"type": "approval_response", "approved": true, "reason": "as planned"}"#;
+            answer("", &[("ask_agent", json!({"agent_id": id, "message": envelope}))])
+        }
+        last if last.contains("task_result") => answer("All is done.", &[]),
+        _ => answer("I wait.", &[]),
+    });
+    for permitted in [true, false] {
+        let fixture = Fixture::new();
+        let key = if permitted { ", parent_may_answer: moderate" } else { "" };
+        fixture.configure(&format!(
+            "models: {{providers: {{local: {{api: openai_compatible, url: \"{}\"}}}}, routes: {{usual: [local/small]}}}}\n\
+             catalogue: full\nsandbox_config: {{normal: {{allowed_hosts: [localhost]{key}}}}}\n",
+            server.url("")
+        ));
+        let run = fixture.run(&["run", "--json", "Begin."]);
+        let events = events(&run.stdout);
+        let asked = events.iter().find(|event| {
+            event["type"] == "message" && event["text"].as_str().unwrap().contains("approval_request")
+        });
+        assert_eq!(asked.is_some(), permitted, "{}{}", run.stdout, run.stderr);
+        assert_eq!(fixture.workspace().join("d").exists(), permitted, "{}", run.stdout);
+        assert_eq!(events.last().unwrap()["text"], "All is done.");
+        if let Some(asked) = asked {
+            let body = asked["text"].as_str().unwrap().split_once('\n').unwrap().1;
+            let envelope: Value = serde_json::from_str(body).unwrap();
+            assert_eq!((&envelope["type"], &envelope["action"]), (&json!("approval_request"), &json!("file_write")));
+            assert_eq!(envelope["params"], json!({"path": "d", "content": "approved"}));
+            let written = fixture.recorded().into_iter().find(|row| row["tool"] == "file_write").unwrap();
+            assert_eq!(written["approved_by"], "agent 0", "{written}");
+        }
+    }
+}
+
+#[test]
+fn a_client_starts_agents_reads_their_results_and_takes_them_with_it_when_it_leaves() {
+    let server = thinking(|last, messages| match last {
+        "Work." => answer("Worked.", &[]),
+        "Hang." => Reply::hanging("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"),
+        last if last.contains("And?") => answer("Nothing more.", &[]),
+        _ => answer(&format!("{} messages", messages.len()), &[]),
+    });
+    let fixture = Fixture::new();
+    configure(&fixture, &server, "");
+    let alone = fixture.run(&["call", "create_agent", r#"{"task_description": "Work."}"#]).json();
+    assert_eq!(alone["error"]["code"], "EUNAVAILABLE", "{alone}");
+    let mut client = crate::server::Server::start(&fixture, &["--catalogue", "full"]);
+    let created = client.data("create_agent", json!({"task_description": "Work."}));
+    let id = created["agent_id"].as_str().unwrap().to_owned();
+    let listed = client.data("agent_list", json!({"wait_seconds": 60}));
+    let message: Value = serde_json::from_str(listed["messages"][0]["message"].as_str().unwrap()).unwrap();
+    assert_eq!((&listed["messages"][0]["from"], &message["data"]["summary"]), (&json!(id), &json!("Worked.")));
+    let again = client.data("agent_list", json!({}));
+    assert!(again.get("messages").is_none_or(|messages| messages.as_array().unwrap().is_empty()), "{again}");
+    assert_eq!((&again["agents"][0]["state"], &again["agents"][0]["parent"]), (&json!("idle"), &json!("0")));
+    let asked = client.data("ask_agent", json!({"agent_id": id, "message": "And?"}));
+    assert_eq!((&asked["status"], &asked["answer"]), (&json!("answered"), &json!("Nothing more.")));
+    let switched = client.call("model_switch", json!({"model_name": "local/other"}));
+    assert_eq!(crate::shown::error_of(&switched)["code"], "EUNAVAILABLE", "{switched}");
+    client.data("create_agent", json!({"task_description": "Hang."}));
+    crate::harness::eventually("the request", || {
+        server.seen().iter().any(|request| messages(request).last().unwrap()["content"] == "Hang.")
+    });
+    client.end();
+    let listed = fixture.run(&["agents", "--all", "--json"]).json();
+    let states: Vec<&Value> = listed["agents"].as_array().unwrap().iter().map(|agent| &agent["state"]).collect();
+    assert_eq!(states, ["stopped", "done"], "{listed:#}");
+    let table = fixture.run(&["agents", "--all"]).stdout;
+    assert!(table.contains(&id) && table.contains("Work."), "{table}");
+    let created = fixture.recorded().into_iter().find(|row| row["tool"] == "create_agent" && row["outcome"] == "ok").unwrap();
+    let tree = fixture.run(&["audit", "tree", created["call"].as_str().unwrap()]).stdout;
+    assert!(tree.lines().any(|line| line.starts_with("  ") && line.contains("model_turn")), "{tree}");
+    assert!(fixture.run(&["audit", "tree", &id]).stdout.contains("model_turn"));
+}
+
+#[test]
+fn a_switch_to_the_model_of_a_bound_provider_narrows_the_agent_and_nothing_widens_it_again() {
+    let server = thinking(|last, messages| match last {
+        "Switch." => answer("", &[("model_switch", json!({"model_name": "strict/other"}))]),
+        _ if whole(messages).contains("written twice") => answer("Done.", &[]),
+        last if last.contains("strict/other") && !last.contains("previous\":\"strict") => {
+            answer("", &[("file_write", json!({"path": "e", "content": ""})), ("model_switch", json!({"model_name": "local/small"}))])
+        }
+        last if last.contains("\"previous\":\"strict/other\"") => {
+            answer("written twice", &[("file_write", json!({"path": "e", "content": ""}))])
+        }
+        _ => answer("?", &[]),
+    });
+    let fixture = Fixture::new();
+    fixture.configure(&format!(
+        "models: {{providers: {{local: {{api: openai_compatible, url: \"{0}\"}}, strict: {{api: openai_compatible, url: \"{0}\"}}}}, routes: {{usual: [local/small]}}}}\n\
+         catalogue: full\nlabels: {{strict: closed}}\nsandbox_config: {{normal: {{allowed_hosts: [localhost]}}, closed: {{allowed_hosts: [localhost], deny_write_paths: [\"**\"]}}}}\n",
+        server.url("")
+    ));
+    let run = fixture.run(&["run", "--json", "Switch."]);
+    let events = events(&run.stdout);
+    assert_eq!(events.last().unwrap()["text"], "Done.", "{}{}", run.stdout, run.stderr);
+    let switched = events.iter().find(|event| event["type"] == "result").unwrap();
+    assert!(switched["text"].as_str().unwrap().contains("\"profile\":\"closed\""), "{switched}");
+    let writes: Vec<&Value> = events.iter().filter(|event| event["type"] == "result" && event["tool"] == "file_write").collect();
+    assert_eq!(writes.len(), 2);
+    assert!(writes.iter().all(|write| write["text"].as_str().unwrap().starts_with("EPERMISSION: ")), "{writes:#?}");
+    assert!(!fixture.workspace().join("e").exists());
+}
