@@ -111,9 +111,8 @@ impl<'a> Answer<'a> {
             return false;
         }
         let stops = self.stops.iter().filter(|stop| !stop.is_empty());
-        let places = stops.filter_map(|stop| {
-            self.waiting.windows(stop.len()).position(|window| window == stop.as_bytes())
-        });
+        let places = stops
+            .filter_map(|stop| self.waiting.windows(stop.len()).position(|window| window == stop.as_bytes()));
         let Some(first) = places.min() else { return false };
         self.waiting.truncate(first);
         self.flush();
@@ -146,7 +145,9 @@ impl<'a> Answer<'a> {
     fn send_call(&mut self, held: usize) {
         if self.name.is_none() {
             let Some(rest) = self.call.strip_prefix(BEFORE_NAME) else { return };
-            let Some(end) = rest.windows(BEFORE_ARGUMENTS.len()).position(|window| window == BEFORE_ARGUMENTS) else {
+            let Some(end) =
+                rest.windows(BEFORE_ARGUMENTS.len()).position(|window| window == BEFORE_ARGUMENTS)
+            else {
                 return;
             };
             let name = String::from_utf8_lossy(rest.get(..end).unwrap_or_default()).into_owned();

@@ -111,7 +111,14 @@ fn add(state: &mut [f32], added: &[f32]) {
     state.iter_mut().zip(added).for_each(|(number, added)| *number += added);
 }
 
-fn attend(layer: &Layer, sizes: &Sizes, level: Level, before: usize, kept: &mut [Vec<f32>; 2], room: &mut Room) {
+fn attend(
+    layer: &Layer,
+    sizes: &Sizes,
+    level: Level,
+    before: usize,
+    kept: &mut [Vec<f32>; 2],
+    room: &mut Room,
+) {
     let (width, head) = (sizes.width, sizes.head);
     let shared = head * sizes.shared_heads;
     normalise(&room.state, &layer.attention_norm, sizes.epsilon, &mut room.normed);

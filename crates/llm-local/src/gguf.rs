@@ -159,7 +159,8 @@ impl Gguf {
         if !shape.first().is_some_and(|inner| inner.is_multiple_of(values)) {
             return Err(damaged(format!("a row of {name} is not made of whole blocks")));
         }
-        let blocks = shape.iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).map(|all| all / values);
+        let blocks =
+            shape.iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).map(|all| all / values);
         let length = blocks.and_then(|blocks| blocks.checked_mul(bytes));
         let from = self.start.checked_add(tensor.start);
         let (Some(length), Some(from)) = (length, from) else {

@@ -65,8 +65,13 @@ impl Rules {
             Place::Free(_) if self.call.is_none() => Some((Place::Free(0), Role::Text)),
             Place::Free(length) => {
                 // The first byte of the tag stands nowhere else in it.
-                let length = if tag(*length) == Some(byte) { length + 1 } else { usize::from(tag(0) == Some(byte)) };
-                Some(if length == TAG.len() { (Place::Line, Role::TagEnd) } else { (Place::Free(length), Role::Text) })
+                let length =
+                    if tag(*length) == Some(byte) { length + 1 } else { usize::from(tag(0) == Some(byte)) };
+                Some(if length == TAG.len() {
+                    (Place::Line, Role::TagEnd)
+                } else {
+                    (Place::Free(length), Role::Text)
+                })
             }
             Place::Tag(length) => {
                 let next = if length + 1 == TAG.len() { Place::Line } else { Place::Tag(length + 1) };
@@ -107,7 +112,11 @@ impl Rules {
 
     /// Returns bytes that make the answer whole: none in free text.
     pub(crate) fn completion(&self, place: &Place) -> Vec<u8> {
-        let call = || self.call.map(|call| State::new(&self.grammar, call).completion(&self.grammar)).unwrap_or_default();
+        let call = || {
+            self.call
+                .map(|call| State::new(&self.grammar, call).completion(&self.grammar))
+                .unwrap_or_default()
+        };
         match place {
             Place::Free(_) | Place::Over => Vec::new(),
             Place::Tag(length) => {

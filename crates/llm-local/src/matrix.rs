@@ -108,9 +108,11 @@ impl Matrix {
                 let scale = half([*low, *high]);
                 ([scale, -8.0 * scale], *numbers)
             })),
-            Form::Q4One => Weights::Nibbles(blocks(bytes, |[low, high, least, most, numbers @ ..]: &[u8; 20]| {
-                ([half([*low, *high]), half([*least, *most])], *numbers)
-            })),
+            Form::Q4One => {
+                Weights::Nibbles(blocks(bytes, |[low, high, least, most, numbers @ ..]: &[u8; 20]| {
+                    ([half([*low, *high]), half([*least, *most])], *numbers)
+                }))
+            }
             Form::Q8Zero => Weights::Bytes(blocks(bytes, |[low, high, numbers @ ..]: &[u8; 34]| {
                 (half([*low, *high]), numbers.map(u8::cast_signed))
             })),
@@ -121,13 +123,19 @@ impl Matrix {
             Weights::Bytes(blocks) => blocks.len() * BLOCK,
         };
         let matrix = Self { depth, outputs: count / depth.max(1), weights };
-        if matrix.is_finite() { Ok(matrix) } else { Err(damaged(format!("{name} has values that are no numbers"))) }
+        if matrix.is_finite() {
+            Ok(matrix)
+        } else {
+            Err(damaged(format!("{name} has values that are no numbers")))
+        }
     }
 
     fn is_finite(&self) -> bool {
         match &self.weights {
             Weights::Floats(numbers) => numbers.iter().all(|number| number.is_finite()),
-            Weights::Nibbles(blocks) => blocks.iter().all(|(facts, _)| facts.iter().all(|fact| fact.is_finite())),
+            Weights::Nibbles(blocks) => {
+                blocks.iter().all(|(facts, _)| facts.iter().all(|fact| fact.is_finite()))
+            }
             Weights::Bytes(blocks) => blocks.iter().all(|(scale, _)| scale.is_finite()),
         }
     }
@@ -174,7 +182,9 @@ impl Matrix {
                     }
                 }
             }
-            Weights::Nibbles(blocks) => self.blocks(rows, out, blocks, |(facts, numbers)| (*facts, unpacked(numbers))),
+            Weights::Nibbles(blocks) => {
+                self.blocks(rows, out, blocks, |(facts, numbers)| (*facts, unpacked(numbers)))
+            }
             Weights::Bytes(blocks) => {
                 self.blocks(rows, out, blocks, |(scale, numbers)| ([*scale, 0.0], numbers.map(i16::from)));
             }
@@ -210,7 +220,9 @@ impl Matrix {
             let inputs = rows.numbers.chunks_exact(per_row).zip(rows.scales.chunks_exact(per_row));
             for (row, (numbers, scales)) in inputs.enumerate() {
                 let mut sum = 0.0;
-                for ((facts, weights), (numbers, scales)) in row_of_weights.iter().zip(numbers.iter().zip(scales)) {
+                for ((facts, weights), (numbers, scales)) in
+                    row_of_weights.iter().zip(numbers.iter().zip(scales))
+                {
                     sum += product(*facts, weights, numbers, *scales);
                 }
                 put(out, row * self.outputs + output, sum);
@@ -227,7 +239,12 @@ fn put(out: &mut [f32], at: usize, number: f32) {
 
 /// Computes the product of two blocks.
 #[inline]
-fn product([scale, least]: [f32; 2], weights: &[i16; BLOCK], numbers: &[i16; BLOCK], [of, sum]: [f32; 2]) -> f32 {
+fn product(
+    [scale, least]: [f32; 2],
+    weights: &[i16; BLOCK],
+    numbers: &[i16; BLOCK],
+    [of, sum]: [f32; 2],
+) -> f32 {
     let products: i32 =
         weights.iter().zip(numbers).map(|(weight, number)| i32::from(*weight) * i32::from(*number)).sum();
     float(products) * (scale * of) + least * sum

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::{
-    ChatRequest, Effort, Model, ModelError, ModelInfo, Part, Price, Response, Sink, StreamFault, ThinkingControl,
-    ToolCall, ToolChoice, Usage,
+    ChatRequest, Effort, Model, ModelError, ModelInfo, Part, Price, Response, Sink, StreamFault,
+    ThinkingControl, ToolCall, ToolChoice, Usage,
 };
 use parking_lot::{Mutex, MutexGuard};
 use simd::Level;
 use tool::{BoxFuture, Stop, StopReason};
 
 use crate::OpenError;
-use crate::answer::Piece;
 use crate::forward::{Cache, Room, logits, pass};
 use crate::gguf::Gguf;
 use crate::grammar::{self, Grammar, SchemaFault};
@@ -170,7 +169,8 @@ impl Model for LocalModel {
     ) -> BoxFuture<'a, Result<Response, ModelError>> {
         Box::pin(async move {
             let (writer, reader) = channel(sink);
-            let (parts, request, stop, seed) = (Arc::clone(&self.parts), request.clone(), stop.clone(), self.seed);
+            let (parts, request, stop, seed) =
+                (Arc::clone(&self.parts), request.clone(), stop.clone(), self.seed);
             let thread = std::thread::Builder::new().name("local model".to_owned());
             let started = thread.spawn(move || {
                 let result = parts.answer(&request, seed, &writer, &stop);
@@ -201,7 +201,9 @@ impl Parts {
         let prompt = self.template.tokens(request, &self.vocabulary)?;
         if prompt.len() >= context {
             let tokens = prompt.len();
-            return Err(too_long(format!("it has {tokens} tokens, and the context {context} with the answer")));
+            return Err(too_long(format!(
+                "it has {tokens} tokens, and the context {context} with the answer"
+            )));
         }
         let order = Order {
             rules: rules(request)?,
@@ -234,9 +236,9 @@ impl Parts {
             usage
         };
         let outcome = outcome.map_err(|error| match error {
-            RunError::ContextTooLong(shortest) => {
-                too_long(format!("the shortest answer of {shortest} tokens does not fit after {input} tokens"))
-            }
+            RunError::ContextTooLong(shortest) => too_long(format!(
+                "the shortest answer of {shortest} tokens does not fit after {input} tokens"
+            )),
             RunError::TooFewTokens(shortest) => {
                 invalid(format!("`max_tokens` is less than the {shortest} tokens of the shortest answer"))
             }
@@ -265,7 +267,11 @@ impl Parts {
             parts,
             finish: outcome.finish,
             usage: spent(outcome.tokens),
-            omitted: if matches!(request.thinking, Effort::Default | Effort::Off) { vec![] } else { vec!["thinking"] },
+            omitted: if matches!(request.thinking, Effort::Default | Effort::Off) {
+                vec![]
+            } else {
+                vec!["thinking"]
+            },
         })
     }
 }
@@ -336,8 +342,9 @@ fn rules(request: &ChatRequest) -> Result<Rules, ModelError> {
     let must_call = must_call(request);
     let (grammar, format) = match &request.format {
         Some(wanted) if !must_call => {
-            let (grammar, format) = grammar::format(grammar, &wanted.schema)
-                .map_err(|fault| invalid(format!("the format `{}` cannot be kept to: {fault}", wanted.name)))?;
+            let (grammar, format) = grammar::format(grammar, &wanted.schema).map_err(|fault| {
+                invalid(format!("the format `{}` cannot be kept to: {fault}", wanted.name))
+            })?;
             (grammar, Some(format))
         }
         _ => (grammar, None),

@@ -72,7 +72,8 @@ pub(crate) fn run(
     let room = order.context.saturating_sub(order.prompt.len());
     let most = order.most.min(room);
     let mut place = rules.start();
-    let shortest = tokens_of(vocabulary, &rules.completion(&place)).map_or(usize::MAX, |tokens| tokens.len()).max(1);
+    let shortest =
+        tokens_of(vocabulary, &rules.completion(&place)).map_or(usize::MAX, |tokens| tokens.len()).max(1);
     if shortest > room {
         return Err(RunError::ContextTooLong(shortest));
     }
@@ -94,7 +95,8 @@ pub(crate) fn run(
         let token = match forced.pop_front() {
             Some(token) => token,
             None => {
-                let logits = predictor.read(&unread, stopped).map_err(|reason| RunError::Stopped(reason, written))?;
+                let logits =
+                    predictor.read(&unread, stopped).map_err(|reason| RunError::Stopped(reason, written))?;
                 unread.clear();
                 let left = most - written - 1;
                 let mut bytes_seen = [None; 256];
@@ -133,7 +135,8 @@ pub(crate) fn run(
     };
     let is_whole = finish == Finish::ToolCalls;
     answer.finish(is_whole);
-    let call = answer.name.take().filter(|_| is_whole).map(|name| (name, std::mem::take(&mut answer.arguments)));
+    let call =
+        answer.name.take().filter(|_| is_whole).map(|name| (name, std::mem::take(&mut answer.arguments)));
     Ok(Outcome { text: std::mem::take(&mut answer.text), call, finish, tokens: written })
 }
 

@@ -64,7 +64,8 @@ pub(crate) fn pick(
         .filter(|(_, logit)| logit.is_finite())
         .map(|(token, logit)| {
             let logit = f64::from(*logit);
-            let score = if temperature > 0.0 { logit / temperature - (-dice.share().ln()).ln() } else { logit };
+            let score =
+                if temperature > 0.0 { logit / temperature - (-dice.share().ln()).ln() } else { logit };
             Scored { score, token }
         })
         .collect();
@@ -93,7 +94,11 @@ mod tests {
         assert_eq!(pick(&logits, 0.0, &mut dice, |_| true), Some(1));
         assert_eq!(pick(&logits, 0.0, &mut dice, |token| token != 1), Some(3));
         assert_eq!(pick(&logits, 0.0, &mut dice, |token| token == 0), Some(0));
-        assert_eq!(pick(&logits, 0.0, &mut dice, |token| token == 2), None, "what is no number is no candidate");
+        assert_eq!(
+            pick(&logits, 0.0, &mut dice, |token| token == 2),
+            None,
+            "what is no number is no candidate"
+        );
         assert_eq!(pick(&[], 0.0, &mut dice, |_| true), None);
     }
 

@@ -63,7 +63,11 @@ impl Vocabulary {
             return Err(damaged("its tokenizer has no merges"));
         };
         let none = Vec::new();
-        let kinds = if let Some(Value::Wholes(kinds)) = file.fact("tokenizer.ggml.token_type") { kinds } else { &none };
+        let kinds = if let Some(Value::Wholes(kinds)) = file.fact("tokenizer.ggml.token_type") {
+            kinds
+        } else {
+            &none
+        };
         let merges: Option<Vec<_>> = merges.iter().map(|merge| merge.split_once(' ')).collect();
         let merges = merges.ok_or_else(|| damaged("a merge is not two tokens"))?;
         let controls: Vec<bool> = kinds.iter().map(|kind| *kind == CONTROL).collect();
@@ -92,13 +96,16 @@ impl Vocabulary {
             }
             by_text.entry(text).or_insert(token);
             let raw: Option<Vec<u8>> = text.chars().map(|letter| letters.get(&letter).copied()).collect();
-            bytes.push(raw.ok_or_else(|| damaged(format!("token {token} is not of bytes")))?.into_boxed_slice());
+            bytes.push(
+                raw.ok_or_else(|| damaged(format!("token {token} is not of bytes")))?.into_boxed_slice(),
+            );
         }
         let mut of_pairs = HashMap::with_capacity(merges.len());
         for (rank, (one, other)) in merges.iter().enumerate() {
             let rank = u32::try_from(rank).map_err(|_| damaged("it has too many merges"))?;
             let joined = by_text.get(format!("{one}{other}").as_str());
-            let (Some(one), Some(other), Some(joined)) = (by_text.get(one), by_text.get(other), joined) else {
+            let (Some(one), Some(other), Some(joined)) = (by_text.get(one), by_text.get(other), joined)
+            else {
                 return Err(damaged(format!("merge {rank} is of unknown tokens")));
             };
             of_pairs.entry((*one, *other)).or_insert((rank, *joined));

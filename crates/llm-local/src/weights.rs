@@ -140,7 +140,8 @@ impl Network {
         };
         let norm = |name: &str| {
             let (form, bytes) = file.tensor(name, &[sizes.width])?;
-            let numbers = floats(form, &bytes).filter(|numbers| numbers.iter().all(|number| number.is_finite()));
+            let numbers =
+                floats(form, &bytes).filter(|numbers| numbers.iter().all(|number| number.is_finite()));
             numbers.ok_or_else(|| damaged(format!("{name} has values that are no numbers")))
         };
         let (width, wide, shared) = (sizes.width, sizes.wide, sizes.head * sizes.shared_heads);

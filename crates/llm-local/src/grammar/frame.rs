@@ -158,12 +158,19 @@ impl Grammar {
     fn effect(&self, frame: Frame, byte: u8) -> Effect {
         match frame {
             Frame::Fixed([first, rest @ ..]) if *first == byte => {
-                if rest.is_empty() { Effect::Ends } else { Effect::Goes(Frame::Fixed(rest)) }
+                if rest.is_empty() {
+                    Effect::Ends
+                } else {
+                    Effect::Goes(Frame::Fixed(rest))
+                }
             }
             Frame::Words(id, range, length) => {
                 let Some(Node::Words(words)) = self.node(id) else { return Effect::Not };
-                let Some(range) = narrowed(words, range, length, byte, Vec::as_slice) else { return Effect::Not };
-                let word = words.get(range[0]).filter(|word| range[1] - range[0] == 1 && word.len() == length + 1);
+                let Some(range) = narrowed(words, range, length, byte, Vec::as_slice) else {
+                    return Effect::Not;
+                };
+                let word =
+                    words.get(range[0]).filter(|word| range[1] - range[0] == 1 && word.len() == length + 1);
                 // A number may be the beginning of another, and so it ends at the byte behind it.
                 match word {
                     Some(word) if !word.last().is_some_and(u8::is_ascii_digit) => Effect::Ends,
@@ -172,7 +179,9 @@ impl Grammar {
             }
             Frame::Calls(id, range, length) => {
                 let Some(Node::Calls(calls)) = self.node(id) else { return Effect::Not };
-                let Some(range) = narrowed(calls, range, length, byte, |call| &call.0) else { return Effect::Not };
+                let Some(range) = narrowed(calls, range, length, byte, |call| &call.0) else {
+                    return Effect::Not;
+                };
                 match calls.get(range[0]).filter(|(beginning, _)| beginning.len() == length + 1) {
                     Some((_, arguments)) => Effect::Opens(Frame::Fixed(b"}"), [self.frame(*arguments), None]),
                     None => Effect::Goes(Frame::Calls(id, range, length + 1)),
@@ -232,7 +241,8 @@ impl Grammar {
             return Effect::Not;
         };
         let fits = |known: &Property| known.key.starts_with(typed) && known.key.get(length) == Some(&byte);
-        let mut possible = properties.iter().enumerate().take(last_possible(properties, first) + 1).skip(first);
+        let mut possible =
+            properties.iter().enumerate().take(last_possible(properties, first) + 1).skip(first);
         match possible.find(|(_, known)| fits(known)) {
             None => Effect::Not,
             Some((at, known)) if known.key.len() == length + 1 => {
@@ -407,7 +417,11 @@ fn text(place: Text, byte: u8, may_end: bool, may_grow: bool) -> Option<Option<(
         (Text::Characters, 0xf1..=0xf3) => (Text::Within(3, 0x80, 0xbf), 0),
         (Text::Characters, 0xf4) => (Text::Within(3, 0x80, 0x8f), 0),
         (Text::Within(more, low, high), _) if (low..=high).contains(&byte) => {
-            if more == 1 { (Text::Characters, 1) } else { (Text::Within(more - 1, 0x80, 0xbf), 0) }
+            if more == 1 {
+                (Text::Characters, 1)
+            } else {
+                (Text::Within(more - 1, 0x80, 0xbf), 0)
+            }
         }
         _ => return None,
     };

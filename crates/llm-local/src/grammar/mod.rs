@@ -125,8 +125,9 @@ impl Grammar {
             Node::Number(range) => range.shortest(),
             Node::Object(properties) => {
                 let required = properties.iter().filter(|property| property.required);
-                let parts: Vec<Vec<u8>> =
-                    required.map(|property| [&property.key, self.shortest(property.value)].concat()).collect();
+                let parts: Vec<Vec<u8>> = required
+                    .map(|property| [&property.key, self.shortest(property.value)].concat())
+                    .collect();
                 [b"{".as_slice(), &parts.join(b", ".as_slice()), b"}"].concat()
             }
             Node::Map { value, least, .. } => {

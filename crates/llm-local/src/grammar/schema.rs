@@ -109,7 +109,8 @@ impl Builder<'_> {
         for keyword in ["anyOf", "oneOf"] {
             if let Some(Value::Array(alternatives)) = schema.get(keyword) {
                 let base = without(schema, keyword);
-                let alternatives: Vec<Value> = alternatives.iter().map(|other| merged(&base, other)).collect();
+                let alternatives: Vec<Value> =
+                    alternatives.iter().map(|other| merged(&base, other)).collect();
                 return self.either(&alternatives, depth);
             }
         }
@@ -180,8 +181,11 @@ impl Builder<'_> {
         let has_both = schema.contains_key("const") && schema.contains_key("enum");
         let values = one.clone().chain(listed.iter().filter(|_| !has_both));
         let fits = |value: &&Value| !has_both || listed.contains(value);
-        let mut words: Vec<Vec<u8>> =
-            values.filter(fits).filter(|value| is_of_type(schema, value)).map(|value| json(value).into_bytes()).collect();
+        let mut words: Vec<Vec<u8>> = values
+            .filter(fits)
+            .filter(|value| is_of_type(schema, value))
+            .map(|value| json(value).into_bytes())
+            .collect();
         words.sort();
         words.dedup();
         (!words.is_empty()).then(|| self.grammar.add(Node::Words(words)))
@@ -221,7 +225,8 @@ impl Builder<'_> {
         // Between two whole numbers there is at least the one in the middle.
         let middle = f64::midpoint(least, most);
         let is_inside = least < middle && middle < most || least <= most && !has_exclusive(schema);
-        (has_decimals && is_inside).then(|| self.grammar.add(Node::Words(vec![middle.to_string().into_bytes()])))
+        (has_decimals && is_inside)
+            .then(|| self.grammar.add(Node::Words(vec![middle.to_string().into_bytes()])))
     }
 
     fn list(&mut self, schema: &Map<String, Value>, depth: usize) -> Option<Id> {
@@ -251,16 +256,23 @@ impl Builder<'_> {
         if listed.is_empty() && required.is_empty() {
             let (least, most) = limits(schema, ["minProperties", "maxProperties"], MOST_ITEMS)?;
             // BOUNDED: by DEEPEST, in `value`.
-            let value = if *others == Value::Bool(true) { self.any(DEEPEST_ANY - 1) } else { self.value(others, depth + 1) };
+            let value = if *others == Value::Bool(true) {
+                self.any(DEEPEST_ANY - 1)
+            } else {
+                self.value(others, depth + 1)
+            };
             // Keys may be equal, so no more than one is sure to be there.
             return match value {
-                Some(value) if least <= 1 => Some(self.grammar.add(Node::Map { value, least, most: most.max(least) })),
+                Some(value) if least <= 1 => {
+                    Some(self.grammar.add(Node::Map { value, least, most: most.max(least) }))
+                }
                 None if least == 0 => Some(self.grammar.add(Node::Object(Vec::new()))),
                 _ => None,
             };
         }
         let mut properties = Vec::new();
-        let unlisted = required.iter().filter(|name| !listed.contains_key(**name)).map(|name| (*name, others));
+        let unlisted =
+            required.iter().filter(|name| !listed.contains_key(**name)).map(|name| (*name, others));
         let all = listed.iter().map(|(name, value)| (name.as_str(), value)).chain(unlisted);
         for (name, value) in all {
             let required = required.contains(&name);
@@ -338,7 +350,9 @@ fn is_of_type(schema: &Map<String, Value>, value: &Value) -> bool {
 
 /// Returns limits of a length; `None` if there is no such length.
 fn limits(schema: &Map<String, Value>, [least, most]: [&str; 2], usual: usize) -> Option<(usize, usize)> {
-    let limit = |name: &str| schema.get(name).and_then(Value::as_u64).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = |name: &str| {
+        schema.get(name).and_then(Value::as_u64).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    };
     let least = limit(least).unwrap_or(0);
     let most = limit(most).unwrap_or(usize::MAX);
     (least <= most && least <= LARGEST_LEAST).then(|| (least, most.min(usual.max(least))))
@@ -368,7 +382,10 @@ fn has_exclusive(schema: &Map<String, Value>) -> bool {
 
 /// Returns true if this limit excludes the number.
 fn excludes(schema: &Map<String, Value>, name: &str, number: i64) -> bool {
-    schema.get(name).and_then(Value::as_f64).is_some_and(|limit| ceiling(limit) == number && floor(limit) == number)
+    schema
+        .get(name)
+        .and_then(Value::as_f64)
+        .is_some_and(|limit| ceiling(limit) == number && floor(limit) == number)
 }
 
 /// Returns the least whole number that is not below, within the digits that are written.
