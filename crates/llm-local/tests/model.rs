@@ -213,7 +213,7 @@ fn a_tool_is_called_and_its_result_is_read() {
     request.messages.push(response.into_message());
     request.messages.push(Message { role: Role::User, parts: vec![Part::ToolResult(result)] });
     request.tool_choice = ToolChoice::Never;
-    request.max_tokens = Some(24);
+    request.max_tokens = Some(16);
     let (response, _) = ask(&request);
     assert!(response.text().contains("18"), "{response:?}");
 }

@@ -77,9 +77,9 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, LocalModels,
-    Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
-    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
+    LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
+    Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
@@ -200,8 +200,28 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models, LocalModels,
+            Vocabulary,
+            Policy,
+            StoreApi,
+            Store,
+            Locks,
+            Settings,
+            Mechanism,
+            Search,
+            Meaning,
+            Knowledge,
+            Engine,
+            Tools,
+            Dialects,
+            Door,
+            Outward,
+            Outgoing,
+            Telling,
+            Browsing,
+            Times,
+            Jobs,
+            Models,
+            LocalModels,
         ],
     }
 }
