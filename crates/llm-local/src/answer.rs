@@ -123,7 +123,7 @@ impl<'a> Answer<'a> {
     fn held(&self) -> usize {
         let tag = self.has_tags.then_some(TAG);
         let stops = self.stops.iter().filter(|_| !self.is_format).map(String::as_str);
-        let begun = stops.chain(tag).flat_map(|stop| {
+        let begun = stops.chain(tag).filter_map(|stop| {
             let longest = stop.len().saturating_sub(1).min(self.waiting.len());
             (1..=longest).rev().find(|length| self.waiting.ends_with(&stop.as_bytes()[..*length]))
         });

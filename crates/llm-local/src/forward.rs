@@ -169,7 +169,9 @@ fn soften(scores: &mut [f32]) {
         sum += *score;
     }
     let inverse = 1.0 / sum;
-    scores.iter_mut().for_each(|score| *score *= inverse);
+    for score in scores {
+        *score *= inverse;
+    }
 }
 
 fn widen(layer: &Layer, sizes: &Sizes, level: Level, room: &mut Room) {

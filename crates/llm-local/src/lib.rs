@@ -1,7 +1,7 @@
 //! A model of language that runs on this machine, from a file in the format GGUF.
 //!
 //! [`LocalModel`] is an [`llm::Model`]: networks of the Llama architecture, with a byte-level tokenizer and
-//! conversations in ChatML. It answers with calls of tools and with JSON by constrained decoding: each
+//! conversations in `ChatML`. It answers with calls of tools and with JSON by constrained decoding: each
 //! token must fit a grammar, which is made from the schema. So whatever the weights are, a call parses, and
 //! it fits those parts of its schema that `grammar/schema.rs` lists; an answer is never cut within a call.
 //!

@@ -1,4 +1,4 @@
-//! Requests as the tokens of a conversation in ChatML, with tools as in the Hermes models.
+//! Requests as the tokens of a conversation in `ChatML`, with tools as in the Hermes models.
 
 use llm::{ChatRequest, Message, ModelError, Part, Role, ToolCall, ToolChoice};
 use serde_json::json;

@@ -1,8 +1,10 @@
 //! The real model of 135 million weights, which `cargo xtask test` fetches.
 //!
 //! Its figures are those of an own forward pass in `NumPy` (32 bits, the norm in 64) over the weights as
-//! PyPI's `gguf` 0.19.0 makes them floats, and of the tokenizer of Hugging Face's `tokenizers` with the
+//! the package `gguf` 0.19.0 makes them floats, and of the tokenizer of Hugging Face's `tokenizers` with the
 //! file's vocabulary, in November 2026.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it is")]
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -42,6 +42,7 @@ enum Text {
     Escape,
     /// Within a character: bytes that must come, and the range of the first of them.
     Within(u8, u8, u8),
+    End,
 }
 
 /// Place within an object or a list.
@@ -190,8 +191,8 @@ impl Grammar {
             Frame::Text(id, count, place) => {
                 let Some(Node::Text { least, most }) = self.node(id) else { return Effect::Not };
                 match text(place, byte, count >= *least, count < *most) {
-                    Some(Some((place, more))) => Effect::Goes(Frame::Text(id, count + more, place)),
-                    Some(None) => Effect::Ends,
+                    Some((Text::End, _)) => Effect::Ends,
+                    Some((place, more)) => Effect::Goes(Frame::Text(id, count + more, place)),
                     None => Effect::Not,
                 }
             }
@@ -284,6 +285,7 @@ impl Grammar {
                 let Some(Node::Text { least, .. }) = self.node(*id) else { return Vec::new() };
                 let (begun, more): (Vec<u8>, _) = match place {
                     Text::Start => return self.shortest(*id).to_vec(),
+                    Text::End => return Vec::new(),
                     Text::Characters => (Vec::new(), 0),
                     Text::Escape => (vec![b'n'], 1),
                     Text::Within(bytes, low, _) => {
@@ -310,7 +312,7 @@ impl Grammar {
                     _ => required,
                 };
                 let parts: Vec<Vec<u8>> = parts.into_iter().map(|part| self.whole(part)).collect();
-                Self::joined(place, &parts, b'}')
+                Self::joined(*place, &parts, b'}')
             }
             Frame::Key(id, property, _, length) => {
                 let properties = self.properties(*id);
@@ -323,12 +325,12 @@ impl Grammar {
             Frame::List(id, count, place) => {
                 let Some(Node::List { item, least, .. }) = self.node(*id) else { return Vec::new() };
                 let item = item.map_or(&[][..], |item| self.shortest(item));
-                Self::joined(place, &vec![item.to_vec(); missing(place, *count, *least)], b']')
+                Self::joined(*place, &vec![item.to_vec(); missing(*place, *count, *least)], b']')
             }
             Frame::Map(id, count, place) => {
                 let Some(Node::Map { value, least, .. }) = self.node(*id) else { return Vec::new() };
                 let item = [b"\"\": ", self.shortest(*value)].concat();
-                Self::joined(place, &vec![item; missing(place, *count, *least)], b'}')
+                Self::joined(*place, &vec![item; missing(*place, *count, *least)], b'}')
             }
             Frame::Either(id) => self.shortest(*id).to_vec(),
         }
@@ -339,7 +341,7 @@ impl Grammar {
     }
 
     /// Returns the rest of an object or list with these items.
-    fn joined(place: &Items, items: &[Vec<u8>], close: u8) -> Vec<u8> {
+    fn joined(place: Items, items: &[Vec<u8>], close: u8) -> Vec<u8> {
         let open = if close == b'}' { b"{" } else { b"[" };
         let before: &[u8] = match place {
             Items::Start => open,
@@ -352,7 +354,7 @@ impl Grammar {
 }
 
 /// Returns the number of items that must still come.
-fn missing(place: &Items, count: usize, least: usize) -> usize {
+fn missing(place: Items, count: usize, least: usize) -> usize {
     let comma_came = matches!(place, Items::Comma | Items::Next);
     least.saturating_sub(count).max(usize::from(comma_came))
 }
@@ -398,17 +400,16 @@ fn items(
     }
 }
 
-/// Returns the place in a string after one more byte, with the number of characters that it ended;
-/// `Some(None)` at the end of the string.
-fn text(place: Text, byte: u8, may_end: bool, may_grow: bool) -> Option<Option<(Text, usize)>> {
+/// Returns the place in a string after one more byte, with the number of characters that it ended.
+fn text(place: Text, byte: u8, may_end: bool, may_grow: bool) -> Option<(Text, usize)> {
     let next = match (place, byte) {
         (Text::Start, b'"') => (Text::Characters, 0),
-        (Text::Characters, b'"') if may_end => return Some(None),
+        (Text::Characters, b'"') if may_end => (Text::End, 0),
         (Text::Characters, b'"') => return None,
         (Text::Characters, _) if !may_grow => return None,
         (Text::Characters, b'\\') => (Text::Escape, 0),
-        (Text::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => (Text::Characters, 1),
-        (Text::Characters, 0x20..=0x7f) => (Text::Characters, 1),
+        (Text::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
+        | (Text::Characters, 0x20..=0x7f) => (Text::Characters, 1),
         (Text::Characters, 0xc2..=0xdf) => (Text::Within(1, 0x80, 0xbf), 0),
         (Text::Characters, 0xe0) => (Text::Within(2, 0xa0, 0xbf), 0),
         (Text::Characters, 0xed) => (Text::Within(2, 0x80, 0x9f), 0),
@@ -425,5 +426,5 @@ fn text(place: Text, byte: u8, may_end: bool, may_grow: bool) -> Option<Option<(
         }
         _ => return None,
     };
-    Some(Some(next))
+    Some(next)
 }

@@ -91,11 +91,11 @@ impl Builder<'_> {
         let schema = match schema {
             Value::Bool(false) => return None,
             Value::Object(schema) => schema,
-            _ => return self.any(DEEPEST_ANY),
+            _ => return Some(self.any(DEEPEST_ANY)),
         };
         if let Some(Value::String(reference)) = schema.get("$ref") {
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer)).cloned();
-            let Some(target) = target else { return self.any(DEEPEST_ANY) };
+            let Some(target) = target else { return Some(self.any(DEEPEST_ANY)) };
             return self.value(&merged(&without(schema, "$ref"), &target), depth + 1);
         }
         if let Some(Value::Array(all)) = schema.get("allOf") {
@@ -134,7 +134,7 @@ impl Builder<'_> {
             "null" => Some(self.grammar.add(words(["null"]))),
             "array" => self.list(schema, depth),
             "object" => self.object(schema, depth),
-            _ => self.any(DEEPEST_ANY),
+            _ => Some(self.any(DEEPEST_ANY)),
         }
     }
 
@@ -156,7 +156,7 @@ impl Builder<'_> {
     }
 
     /// Builds the node of any JSON value of this depth.
-    fn any(&mut self, depth: usize) -> Option<Id> {
+    fn any(&mut self, depth: usize) -> Id {
         let mut plain = vec![
             self.grammar.add(Node::Text { least: 0, most: LONGEST_TEXT }),
             self.grammar.add(Node::Number(Range { least: -LARGEST, most: LARGEST, has_decimals: true })),
@@ -172,7 +172,7 @@ impl Builder<'_> {
             plain.extend(lists.map(|list| self.grammar.add(list)));
             value = self.grammar.add(Node::Either(plain.clone()));
         }
-        Some(value)
+        value
     }
 
     fn words(&mut self, schema: &Map<String, Value>) -> Option<Id> {
@@ -238,7 +238,7 @@ impl Builder<'_> {
         let item = match schema.get("items") {
             _ if most == 0 => None,
             Some(items) if schema.get("prefixItems").is_none() => self.value(items, depth + 1),
-            _ => self.any(DEEPEST_ANY),
+            _ => Some(self.any(DEEPEST_ANY)),
         };
         let most = if item.is_some() { most } else { 0 };
         (least <= most).then(|| self.grammar.add(Node::List { item, least, most }))
@@ -257,7 +257,7 @@ impl Builder<'_> {
             let (least, most) = limits(schema, ["minProperties", "maxProperties"], MOST_ITEMS)?;
             // BOUNDED: by DEEPEST, in `value`.
             let value = if *others == Value::Bool(true) {
-                self.any(DEEPEST_ANY - 1)
+                Some(self.any(DEEPEST_ANY - 1))
             } else {
                 self.value(others, depth + 1)
             };

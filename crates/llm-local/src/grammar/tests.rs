@@ -84,7 +84,7 @@ fn write(rules: Rules, most: usize, seed: u64, temperature: f64) -> Result<(Outc
     let mut dice = Dice::new(seed);
     let mut favourite = |text: &[u8]| {
         let of_text = |token: &usize| vocabulary.bytes(u32::try_from(*token).unwrap()) == text;
-        (0..count).find(of_text).filter(|_| dice.next() % 2 == 0)
+        (0..count).find(of_text).filter(|_| dice.next().is_multiple_of(2))
     };
     let favourites = ["\"", "}", "]", "{", "<", "\\", ",", "1"];
     let favourites = favourites.iter().filter_map(|text| favourite(text.as_bytes())).collect();
@@ -145,7 +145,8 @@ fn schema() -> impl Strategy<Value = Value> {
         ),
         number.prop_map(|least| json!({"type": "integer", "exclusiveMinimum": least})),
         (1..9_i64).prop_map(|step| json!({"type": "integer", "multipleOf": step, "minimum": 5})),
-        (1..9_i64).prop_map(|of| json!({"type": "number", "minimum": 0.1, "maximum": 0.1 + 1.0 / of as f64})),
+        (1..9_u8)
+            .prop_map(|of| json!({"type": "number", "minimum": 0.1, "maximum": 0.1 + 1.0 / f64::from(of)})),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         let named = prop::collection::vec(("[a-c\"é]{1,3}", inner.clone(), any::<bool>()), 0..4);
