@@ -249,8 +249,8 @@ fn dot_nibbles(bytes: &[u8; BLOCK / 2], numbers: &[i16; BLOCK]) -> i32 {
     let (mut one, mut other) = (0, 0);
     let (low, high) = numbers.split_at(BLOCK / 2);
     for ((byte, low), high) in bytes.iter().zip(low).zip(high) {
-        one += i32::from(i16::from(byte & 15)) * i32::from(*low);
-        other += i32::from(i16::from(byte >> 4)) * i32::from(*high);
+        one = add(one, i16::from(byte & 15), *low);
+        other = add(other, i16::from(byte >> 4), *high);
     }
     one + other
 }
@@ -259,7 +259,14 @@ fn dot_nibbles(bytes: &[u8; BLOCK / 2], numbers: &[i16; BLOCK]) -> i32 {
 // As above.
 #[inline(never)]
 fn dot_bytes(bytes: &[i8; BLOCK], numbers: &[i16; BLOCK]) -> i32 {
-    bytes.iter().zip(numbers).map(|(byte, number)| i32::from(i16::from(*byte)) * i32::from(*number)).sum()
+    bytes.iter().zip(numbers).fold(0, |sum, (byte, number)| add(sum, i16::from(*byte), *number))
+}
+
+/// Adds a product. 32 of them stay far below the largest number, and checks of that, which builds for tests
+/// have, would keep the compiler from instructions for several numbers.
+#[inline]
+fn add(sum: i32, weight: i16, number: i16) -> i32 {
+    sum.wrapping_add(i32::from(weight).wrapping_mul(i32::from(number)))
 }
 
 fn put(out: &mut [f32], at: usize, number: f32) {
@@ -276,8 +283,7 @@ fn product(
     numbers: &[i16; BLOCK],
     [of, sum]: [f32; 2],
 ) -> f32 {
-    let products: i32 =
-        weights.iter().zip(numbers).map(|(weight, number)| i32::from(*weight) * i32::from(*number)).sum();
+    let products = weights.iter().zip(numbers).fold(0, |sum, (weight, number)| add(sum, *weight, *number));
     float(products) * (scale * of) + least * sum
 }
 
