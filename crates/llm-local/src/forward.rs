@@ -9,7 +9,7 @@ use crate::weights::{Layer, Network, Sizes};
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     tokens: usize,
-    /// Of each layer, token by token.
+    /// Keys and values of each layer, token by token.
     layers: Vec<[Vec<f32>; 2]>,
 }
 

@@ -236,7 +236,7 @@ impl Source {
     }
 }
 
-/// What stands before the tensors, read from front to back.
+/// Beginning of a file, before the tensors, read from front to back.
 struct Head<R> {
     reader: R,
     position: u64,

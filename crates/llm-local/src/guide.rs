@@ -21,17 +21,17 @@ pub(crate) struct Rules {
 /// Place in an answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// In free text, after so many bytes of the tag.
+    /// Free text, after so many bytes of the tag.
     Free(usize),
-    /// In the tag, where the text has a format, after so many bytes.
+    /// Tag where the text has a format, after so many bytes.
     Tag(usize),
-    /// Between the tag and its call.
+    /// Line's end between the tag and its call.
     Line,
-    /// In a call.
+    /// Call.
     Call(State),
-    /// In a text with a format. At its begin a tag may come as well.
+    /// Text with a format; true at its begin if a tag may come as well.
     Format(State, bool),
-    /// After the answer.
+    /// End of the answer.
     Over,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Role {
     Text,
     /// The end of a tag, whose other bytes may have looked like text.
     TagEnd,
-    /// Nothing that anybody sees.
+    /// Separator that nobody sees.
     Nothing,
     /// A call.
     Call,

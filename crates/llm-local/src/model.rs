@@ -143,7 +143,7 @@ impl LocalModel {
             return None;
         }
         let mut reading = Reading { parts: &self.parts, session: self.parts.session.lock() };
-        reading.keep_common(tokens);
+        reading.keep_shared(tokens);
         let rest = tokens.get(reading.session.tokens.len()..).unwrap_or_default();
         reading.read(rest, &|| None).ok().map(<[f32]>::to_vec)
     }
@@ -225,7 +225,7 @@ impl Parts {
             }
         };
         let mut reading = Reading { parts: self, session };
-        reading.keep_common(&order.prompt);
+        reading.keep_shared(&order.prompt);
         let cached = reading.session.tokens.len();
         usage.cached = u64::try_from(cached).unwrap_or(0);
         let mut predictor = SkipRead { reading, skip: cached };
@@ -278,7 +278,7 @@ impl Parts {
 
 impl Reading<'_> {
     /// Keeps of what was read before what these tokens begin with, and leaves at least one of them to read.
-    fn keep_common(&mut self, tokens: &[u32]) {
+    fn keep_shared(&mut self, tokens: &[u32]) {
         let before = self.session.tokens.iter();
         let common = before.zip(tokens).take_while(|(one, other)| one == other).count();
         let common = common.min(tokens.len().saturating_sub(1));

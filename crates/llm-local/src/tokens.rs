@@ -15,7 +15,7 @@ use crate::gguf::{Gguf, Value};
 const CONTROL: i64 = 3;
 /// GPT-2's words, without its look ahead, which `Vocabulary::words` does.
 const WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+";
-/// The same with each digit alone, as `SmolLM` has it.
+/// GPT-2's words with each digit alone, as `SmolLM` has them.
 const WORDS_AND_DIGITS: &str = r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+";
 /// Names of tokens that end an answer, besides the one that the file names.
 const ENDS: [&str; 2] = ["<|im_end|>", "<|endoftext|>"];

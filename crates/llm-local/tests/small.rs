@@ -183,7 +183,7 @@ fn an_answer_ends_at_max_tokens_and_every_token_is_counted() {
     let request = ChatRequest { max_tokens: Some(7), ..user("hello") };
     let response = ask(&model, &request);
     assert_eq!(response.finish, Finish::MaxTokens);
-    // Of 258 tokens, each but the two marks is a byte.
+    // Each of the 258 tokens but the two marks is a byte.
     let conversation = "system\nBe brief.\nuser\nhello\nassistant\n".len() as u64 + 5;
     assert_eq!((response.usage.input, response.usage.output), (conversation, 7));
     assert_eq!(model.most_input(&request), conversation);

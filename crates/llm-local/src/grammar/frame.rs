@@ -49,13 +49,13 @@ enum Text {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Items {
     Start,
-    /// After the bracket.
+    /// Place after the bracket.
     Open,
-    /// After an item.
+    /// Place after an item.
     After,
-    /// After a comma.
+    /// Place after a comma.
     Comma,
-    /// After the space behind a comma.
+    /// Place after the space behind a comma.
     Next,
 }
 
@@ -65,9 +65,9 @@ enum Effect {
     Goes(Frame),
     /// The byte ended it.
     Ends,
-    /// It goes on like this once these have come, the last first; the byte is still to be read.
+    /// Values begin, the last first, after which it goes on like this; the byte is still to be read.
     Needs(Frame, [Option<Frame>; 3]),
-    /// It goes on like this once these have come, the last first; the byte was read.
+    /// Values begin, the last first, after which it goes on like this; the byte was read.
     Opens(Frame, [Option<Frame>; 2]),
     /// The byte is not part of it. The value may be over.
     Not,

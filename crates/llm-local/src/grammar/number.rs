@@ -47,7 +47,7 @@ impl Range {
     /// Returns the further digits of a shortest whole number of the range that begins with `digits`.
     fn rest_of(&self, digits: &Digits) -> Option<Vec<u8>> {
         if digits.count == 0 {
-            // Only a minus may have come.
+            // A minus may have come, and nothing else.
             return Some(if digits.is_negative {
                 let nearest = (-1_i64).min(self.most);
                 (nearest >= self.least).then(|| nearest.unsigned_abs().to_string().into_bytes())?
