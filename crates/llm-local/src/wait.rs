@@ -104,3 +104,37 @@ impl Future for Reader<'_> {
         result.map_or(Poll::Pending, Poll::Ready)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_is_dropped_is_told_to_the_thread() {
+        let mut sink = |_: Delta<'_>| {};
+        let (writer, reader) = channel(&mut sink);
+        assert!(!writer.is_abandoned());
+        drop(reader);
+        assert!(writer.is_abandoned());
+    }
+
+    #[test]
+    fn a_thread_that_ends_without_a_result_is_an_error_after_its_pieces() {
+        let mut told = Vec::new();
+        let mut sink = |delta: Delta<'_>| told.push(format!("{delta:?}"));
+        let (writer, reader) = channel(&mut sink);
+        let mut context = Context::from_waker(Waker::noop());
+        {
+            let mut reader = pin!(reader);
+            assert!(reader.as_mut().poll(&mut context).is_pending());
+            writer.piece(Piece::Text("a".to_owned()));
+            writer.piece(Piece::Call("b".to_owned()));
+            drop(writer);
+            let ended = Poll::Ready(Err(StreamFault::Ended.into()));
+            assert_eq!(reader.as_mut().poll(&mut context), ended);
+        }
+        assert_eq!(told, ["Text(\"a\")", "CallStarted { index: 0, name: \"b\" }"]);
+    }
+}

@@ -354,6 +354,8 @@ fn a_file_that_ends_early_is_refused_wherever_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     assert!(matches!(LocalModel::open(&path), Err(OpenError::Unreadable { .. })));
+    std::fs::write(&path, &whole[..whole.len() - 32]).unwrap();
+    assert!(matches!(LocalModel::open(&path), Err(OpenError::Damaged(_))));
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(LocalModel::open(&path).unwrap().info().name, "small");
 }

@@ -14,7 +14,8 @@ pub(crate) struct Range {
     pub(crate) least: i64,
     /// Largest whole number, at least `least`.
     pub(crate) most: i64,
-    /// True if numbers between two whole numbers of the range are part of it.
+    /// True if numbers between two whole numbers of the range are part of it. Others, between its ends and the
+    /// nearest whole numbers, are never written.
     pub(crate) has_decimals: bool,
 }
 

@@ -303,3 +303,142 @@ fn too_few_tokens_for_a_call_are_refused_before_anything_is_written() {
     let error = write(rules_of_calls(&[("say", &schema)], true), 20, 1, 0.0).map(|_| ()).unwrap_err();
     assert!(matches!(error, RunError::TooFewTokens(needed) if needed > 50), "{error:?}");
 }
+
+/// Model that wants to write a text, byte by byte, and then to end.
+struct Script<'a> {
+    text: &'a [u8],
+    scores: Vec<f32>,
+    vocabulary: &'a Vocabulary,
+}
+
+impl Predictor for Script<'_> {
+    fn read(&mut self, _: &[u32], _: &dyn Fn() -> Option<StopReason>) -> Result<&[f32], StopReason> {
+        let end = self.scores.len() - 1;
+        let wanted = match self.text.split_first() {
+            Some((first, rest)) => {
+                self.text = rest;
+                let is_wanted = |token: &u32| self.vocabulary.bytes(*token) == [*first];
+                usize::try_from((0..).find(is_wanted).unwrap()).unwrap()
+            }
+            None => end,
+        };
+        self.scores.fill(0.0);
+        self.scores[wanted] = 9.0;
+        Ok(&self.scores)
+    }
+}
+
+fn dictate(rules: Rules, text: &str, stops: &[String]) -> (Outcome, Vec<Piece>) {
+    let vocabulary = vocabulary();
+    let scores = vec![0.0; vocabulary.len()];
+    let mut script = Script { text: text.as_bytes(), scores, vocabulary: &vocabulary };
+    let order = Order { prompt: vec![1], rules, most: 300, context: 4_000, temperature: 0.0, seed: 0, stops };
+    let mut pieces = Vec::new();
+    let outcome = run(&mut script, &vocabulary, &order, &mut |piece| pieces.push(piece), &|| None).unwrap();
+    (outcome, pieces)
+}
+
+#[test]
+fn a_tag_in_free_text_begins_a_call_and_nobody_sees_it() {
+    let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let tools = [("file_read", &schema)];
+    let text = "I look <tool at é.<<tool_call>\n{\"name\": \"file_read\", \"arguments\": {\"path\": \"a}\"}}and more";
+    let (outcome, pieces) = dictate(rules_of_calls(&tools, false), text, &[]);
+    assert_eq!(outcome.text, "I look <tool at é.<");
+    assert_eq!(outcome.call, Some(("file_read".to_owned(), "{\"path\": \"a}\"}".to_owned())));
+    check(&outcome, &pieces, &tools, 300);
+    let told = pieces
+        .iter()
+        .filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
+    assert_eq!(told.collect::<String>(), outcome.text);
+    // A model that wants something else after the tag must call all the same.
+    let (outcome, pieces) = dictate(rules_of_calls(&tools, false), "<tool_call> no {}", &[]);
+    check(&outcome, &pieces, &tools, 300);
+    // Without tools, the tag is a text.
+    let free = Rules { grammar: Grammar::new(), call: None, format: None, must_call: false };
+    assert_eq!(dictate(free, text, &[]).0.text, text);
+}
+
+#[test]
+fn a_text_with_a_format_may_be_a_call_instead() {
+    let schema = json!({"type": "object"});
+    let rules = || {
+        let (grammar, call) = call([("look", object(&schema))]).unwrap();
+        let (grammar, format) = format(grammar, object(&json!({"type": "integer"}))).unwrap();
+        Rules { grammar, call: Some(call), format: Some(format), must_call: false }
+    };
+    let (outcome, _) = dictate(rules(), "<tool_call>\n{\"name\": \"look\", \"arguments\": {}}", &[]);
+    assert_eq!(outcome.call, Some(("look".to_owned(), "{}".to_owned())));
+    assert_eq!(outcome.text, "");
+    let (outcome, _) = dictate(rules(), "-42", &[]);
+    assert_eq!((outcome.text.as_str(), outcome.finish), ("-42", llm::Finish::Complete));
+}
+
+#[test]
+fn a_stop_text_is_found_across_tokens_and_nothing_of_it_is_told() {
+    let free = || Rules { grammar: Grammar::new(), call: None, format: None, must_call: false };
+    let stops = ["END".to_owned(), "ENOUGH".to_owned()];
+    let (outcome, pieces) = dictate(free(), "an ENtry, ENEND of it", &stops);
+    assert_eq!((outcome.text.as_str(), outcome.finish), ("an ENtry, EN", llm::Finish::StopText));
+    let told = pieces.iter().map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "" });
+    assert_eq!(told.collect::<String>(), "an ENtry, EN");
+    let (outcome, _) = dictate(free(), "almost EN", &stops);
+    assert_eq!((outcome.text.as_str(), outcome.finish), ("almost EN", llm::Finish::Complete));
+}
+
+#[test]
+fn strings_lists_and_numbers_keep_to_their_limits() {
+    let accepts = |schema: Value, text: &str| {
+        let (grammar, root) = format(Grammar::new(), object(&schema)).unwrap();
+        let mut bytes = text.bytes();
+        let state = bytes.try_fold(State::new(&grammar, root), |state, byte| state.step(&grammar, byte));
+        state.is_some_and(|state| state.may_end(&grammar))
+    };
+    let text = json!({"type": "string", "minLength": 2, "maxLength": 3});
+    for (value, fits) in [
+        ("\"a\"", false),
+        ("\"aé\"", true),
+        ("\"\\n\\\"é\"", true),
+        ("\"abcd\"", false),
+        ("\"a\nb\"", false),
+        ("\"\\u0041b\"", false),
+    ] {
+        assert_eq!(accepts(text.clone(), value), fits, "{value}");
+    }
+    let list = json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2});
+    for (value, fits) in [
+        ("[]", false),
+        ("[true]", true),
+        ("[true, false]", true),
+        ("[true, true, true]", false),
+        ("[true,true]", false),
+    ] {
+        assert_eq!(accepts(list.clone(), value), fits, "{value}");
+    }
+    let number = json!({"type": "number", "minimum": -1.5, "exclusiveMaximum": 12});
+    for (value, fits) in [
+        ("-1", true),
+        ("-1.5", false),
+        ("-0.5", true),
+        ("0.25", true),
+        ("10.999", true),
+        ("12", false),
+        ("012", false),
+        ("1.", false),
+        ("5", true),
+    ] {
+        assert_eq!(accepts(number.clone(), value), fits, "{value}");
+    }
+    let whole = json!({"type": "integer", "minimum": 95, "maximum": 120});
+    for (value, fits) in [
+        ("9", false),
+        ("94", false),
+        ("95", true),
+        ("100", true),
+        ("121", false),
+        ("1200", false),
+        ("100.0", false),
+    ] {
+        assert_eq!(accepts(whole.clone(), value), fits, "{value}");
+    }
+}
