@@ -318,7 +318,7 @@ impl Predictor for Script<'_> {
             Some((first, rest)) => {
                 self.text = rest;
                 let is_wanted = |token: &u32| self.vocabulary.bytes(*token) == [*first];
-                usize::try_from((0..).find(is_wanted).unwrap()).unwrap()
+                usize::try_from((0..300).find(is_wanted).unwrap()).unwrap()
             }
             None => end,
         };
