@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
-use crate::cli_agents::{ChatArgs, RunArgs};
+use crate::cli_agents::{AgentsArgs, ChatArgs, RunArgs};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
@@ -271,9 +271,12 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Talks with an agent on this terminal, and asks about its calls there.
     ///
-    /// What is typed while the agent works is delivered before its next step. Ctrl-C stops the agent.
     /// /help on the screen lists its commands and keys. docs/AGENTS.md has more.
     Chat(ChatArgs),
+    /// Lists the agents of the workspace, each below the one that has started it.
+    ///
+    /// Shows what each has spent, and how many messages were never delivered.
+    Agents(AgentsArgs),
     /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
     Schedule {
         #[command(subcommand)]

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 33] = [
+const COMMANDS: [(&str, &[&str]); 34] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -76,6 +76,7 @@ const COMMANDS: [(&str, &[&str]); 33] = [
     ("browser", PLACE),
     ("run", CALLS),
     ("chat", CALLS),
+    ("agents", PLACE),
     ("schedule", TRIED),
     ("doctor", RULES),
     ("setup", PLACE),
@@ -93,7 +94,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
-    ("Let a model work", &["chat", "run", "schedule"]),
+    ("Let a model work", &["chat", "run", "agents", "schedule"]),
     ("Use the tools yourself", &["call", "tools"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];

@@ -18,9 +18,10 @@ use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
-use tools_agents::{JobRuntime, ModelTurns, Models};
+use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
+use crate::agent_runtime::{AgentParts, AgentRuntime, AgentTree, Host};
 use crate::at_start;
 use crate::browser_program;
 use crate::clock::SystemClock;
@@ -66,6 +67,8 @@ pub(crate) struct Composed {
     pub(crate) models: Arc<Models>,
     /// Requests of agents to their models.
     pub(crate) turns: Arc<ModelTurns>,
+    /// Agents of this process.
+    pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -203,11 +206,19 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(browsers.clone());
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
-    let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
+    let jobs = Arc::new(job_runtime(
+        book,
+        state.clone(),
+        configuration.toolset.dialect,
+        &configuration.needed.models,
+    ));
     services.insert(jobs.clone());
     let turns = Arc::new(ModelTurns::default());
     services.insert(turns.clone());
+    let tree = Arc::new(AgentTree::default());
+    services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
+    let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -234,7 +245,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers],
+        resources: vec![browsers, tree.clone()],
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
@@ -243,7 +254,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
-    Ok(Composed {
+    let composed = Composed {
         engine: Arc::new(engine),
         store,
         session: new_session(),
@@ -256,9 +267,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         jobs,
         models: configuration.needed.models.clone(),
         turns,
+        tree,
         traces,
         reload,
-    })
+    };
+    composed.tree.begin(AgentParts::new(&AgentRuntime::of(&composed)), serves_many);
+    Ok(composed)
 }
 
 impl Composed {

@@ -192,6 +192,13 @@ pub trait MailStore: Send + Sync {
     /// Returns the first reply to a mail, whatever its state is.
     fn replies(&self, in_reply_to: i64) -> Result<Option<MailRow>, StoreError>;
 
+    /// Delivers the first reply to a mail that is addressed to `to`, if it is still open, out of the order of
+    /// its lane: also if earlier mails of the lane wait, if somebody has claimed it, and past its deadline.
+    /// Its claim is void, and the rest of the lane keeps its order. Among all callers in all processes, one
+    /// gets a reply, and so it does from [`delivered`](Self::delivered). Returns `None`, and changes nothing,
+    /// if there is no such reply, or if it is not open.
+    fn take_reply(&self, in_reply_to: i64, to: &str) -> Result<Option<MailRow>, StoreError>;
+
     /// Buries the open mails past their deadline, with the reason `deadline`, except those that are claimed
     /// under a lease that has not ended. Returns their number.
     fn expire(&self, now: Timestamp) -> Result<u64, StoreError>;

@@ -1,4 +1,4 @@
-//! What models have cost by day and by project, shared by all processes of a state.
+//! Costs of models by day and by project, shared by all processes of a state.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub enum ReserveOutcome {
     Over {
         /// First account of the list with too little left.
         key: SpendingKey,
-        /// Its limit.
+        /// Limit of the account.
         limit: Limits,
         /// Amounts that are spent.
         spent: Amounts,

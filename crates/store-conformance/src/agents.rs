@@ -129,7 +129,7 @@ fn listed(handles: &Handles<'_>) -> Result<(), Problem> {
     let rows = [
         agent("a"),
         AgentRow { name: "reviewer".to_owned(), created_at: at(2), ..agent("b") },
-        // The same time: the order of their creation decides.
+        // Created at the same time as the one before: the order of creation decides.
         AgentRow { created_at: at(2), ..agent("c") },
         child("d", 9),
         child("e", 8),

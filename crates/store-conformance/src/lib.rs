@@ -11,6 +11,7 @@ mod contents;
 mod leases;
 mod mail;
 mod mail_order;
+mod mail_replies;
 mod memories;
 mod presence;
 mod schedules;
@@ -54,6 +55,7 @@ pub fn violations(implementation: &dyn Implementation, select: impl Fn(&str) -> 
         agents::PROMISES,
         mail::PROMISES,
         mail_order::PROMISES,
+        mail_replies::PROMISES,
         spending::PROMISES,
     ];
     let mut broken = Vec::new();

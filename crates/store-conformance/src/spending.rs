@@ -1,4 +1,4 @@
-//! Promises of what models have cost.
+//! Promises of the costs of models.
 
 use std::sync::Barrier;
 use std::thread;
@@ -113,11 +113,11 @@ fn expired(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("within the leases", other.spent(&project("/w"), at(4))?, (NONE, amounts(90, 9)))?;
     let ended = (amounts(60, 6), amounts(30, 3));
     equal("at the end of the first", other.spent(&project("/w"), at(5))?, ended)?;
-    let over = other.reserve(&accounts, amounts(11, 0), "other", at(6), LEASE)?;
+    let over = other.reserve(&accounts, amounts(11, 0), "other", at(5), LEASE)?;
     let (spent, reserved) = ended;
     let expected = ReserveOutcome::Over { key: project("/w"), limit: money(100), spent, reserved };
     equal("what is left of the limit", over, expected)?;
-    reserve(other, &accounts, amounts(1, 1), 6)?;
+    reserve(other, &accounts, amounts(1, 1), 5)?;
     equal("its end, too late", one.settle(first, amounts(1, 1))?, false)?;
     // A lease that has ended is no obstacle before the next reservation of anybody.
     equal("the end of the second", one.settle(second, amounts(2, 2))?, true)?;

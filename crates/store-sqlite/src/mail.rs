@@ -127,6 +127,21 @@ impl MailStore for SqliteMail {
             .read(|connection| connection.prepare_cached(&sql)?.query_row([in_reply_to], read).optional())
     }
 
+    fn take_reply(&self, in_reply_to: i64, to: &str) -> Result<Option<MailRow>, StoreError> {
+        let first = "SELECT min(id) FROM mail WHERE in_reply_to = ?1 AND receiver = ?2";
+        let open = format!("SELECT 1 FROM mail WHERE id = ({first}) AND {OPEN}");
+        let sql = format!(
+            "UPDATE mail SET state = 'delivered', claimed_until_us = NULL WHERE id = ({first}) AND {OPEN}
+             RETURNING {COLUMNS}"
+        );
+        let values = params![in_reply_to, to];
+        // A caller who waits for a reply asks often, and need not wait for processes that write.
+        if !self.database.read(|connection| connection.prepare_cached(&open)?.exists(values))? {
+            return Ok(None);
+        }
+        self.database.write(|connection| connection.prepare_cached(&sql)?.query_row(values, read).optional())
+    }
+
     fn expire(&self, now: Timestamp) -> Result<u64, StoreError> {
         let any = format!("SELECT 1 FROM mail WHERE {OPEN} AND deadline_us <= ?1 AND {FREE}");
         let expired =

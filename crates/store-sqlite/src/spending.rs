@@ -1,4 +1,4 @@
-//! What models have cost, shared by all processes of a state folder.
+//! Costs of models, shared by all processes of a state folder.
 //!
 //! A reservation is one row, and one row for each account. Their sums are made here and not by the
 //! engine, whose sums fail when they overflow.

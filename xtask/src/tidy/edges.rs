@@ -42,6 +42,8 @@ enum Layer {
     Meaning,
     /// Models of language, behind a transport that the caller hands in.
     Models,
+    /// A model of language that runs on this machine.
+    LocalModels,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -75,13 +77,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
-    Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
-    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
+    LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
+    Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 42] = [
+const LAYERS: [(&str, Layer); 43] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -103,6 +105,7 @@ const LAYERS: [(&str, Layer); 42] = [
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("llm", Models),
+    ("llm-local", LocalModels),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -181,6 +184,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
+        LocalModels => &[Vocabulary, Models, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
@@ -196,8 +200,28 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
+            Vocabulary,
+            Policy,
+            StoreApi,
+            Store,
+            Locks,
+            Settings,
+            Mechanism,
+            Search,
+            Meaning,
+            Knowledge,
+            Engine,
+            Tools,
+            Dialects,
+            Door,
+            Outward,
+            Outgoing,
+            Telling,
+            Browsing,
+            Times,
+            Jobs,
+            Models,
+            LocalModels,
         ],
     }
 }
@@ -317,6 +341,7 @@ mod tests {
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("llm", &[edge("tool")]),
+            package("llm-local", &[edge("llm"), edge("simd"), edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -340,6 +365,8 @@ mod tests {
             ("fetch", "tool-support"),
             ("llm", "fetch"),
             ("llm", "vault"),
+            ("llm", "llm-local"),
+            ("llm-local", "fetch"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),

@@ -176,6 +176,7 @@ fn doing(state: &State, now: Instant) -> String {
         return "waits for your answer".to_owned();
     }
     match work.calls.as_slice() {
+        [] if work.is_waiting => format!("waits for other agents {seconds} s"),
         [] if work.has_text => format!("answering {seconds} s"),
         [] => format!("thinking {seconds} s"),
         [(_, only)] => format!("{} {seconds} s", tool::visible(only)),

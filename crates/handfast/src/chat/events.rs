@@ -4,6 +4,7 @@ use agents::{AgentEvent, Inbox, Observer, ToolOutput};
 use llm::{Delta, Part, Usage, Usd};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 use tool::BoxFuture;
 
 use super::wrap::cut;
@@ -15,11 +16,28 @@ pub(super) enum Event {
     Text(String),
     Thought(String),
     Discarded,
-    Answered { text: String, model: String, usage: Usage, cost: Option<Usd>, tried: Vec<String> },
-    CallBegins { id: String, name: String, text: String },
-    CallEnds { id: String, name: String, outcome: String, is_ok: bool },
+    Answered {
+        text: String,
+        model: String,
+        usage: Usage,
+        cost: Option<Usd>,
+        tried: Vec<String>,
+    },
+    CallBegins {
+        id: String,
+        name: String,
+        text: String,
+    },
+    CallEnds {
+        id: String,
+        name: String,
+        outcome: String,
+        is_ok: bool,
+    },
     Received(String),
     Summarised(usize),
+    /// The agent has answered, and waits for agents below it.
+    Waits,
 }
 
 /// Events in their order, from a turn to the screen.
@@ -30,6 +48,11 @@ impl Events {
     /// Takes all events that have come.
     pub(super) fn take_all(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock())
+    }
+
+    /// Tells that the agent waits for agents below it.
+    pub(crate) fn waits(&self) {
+        self.0.lock().push(Event::Waits);
     }
 }
 
@@ -129,26 +152,54 @@ fn duration(milliseconds: u64) -> String {
 
 /// Messages of the user that wait until the agent takes them, between two steps.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<Vec<String>>);
+pub(crate) struct Queue {
+    state: Mutex<Queued>,
+    bell: Notify,
+}
+
+#[derive(Default)]
+struct Queued {
+    waiting: Vec<String>,
+    /// Messages that were taken, and are not yet part of the conversation.
+    taken: Vec<String>,
+}
 
 impl Queue {
     pub(super) fn push(&self, message: String) {
-        self.0.lock().push(message);
+        self.state.lock().waiting.push(message);
+        self.bell.notify_one();
     }
 
     /// Returns the messages that wait.
     pub(super) fn waiting(&self) -> Vec<String> {
-        self.0.lock().clone()
+        self.state.lock().waiting.clone()
     }
 
     /// Takes all messages that wait.
-    pub(crate) fn drain(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock())
+    pub(super) fn drain(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().waiting)
+    }
+
+    /// Returns true if the user has written a message that has become part of the conversation, once.
+    pub(super) fn has_written(&self, message: &str) -> bool {
+        let mut state = self.state.lock();
+        let place = state.taken.iter().position(|taken| taken == message);
+        place.map(|place| state.taken.remove(place)).is_some()
+    }
+
+    /// Waits until a message waits.
+    pub(crate) async fn arrives(&self) {
+        while self.state.lock().waiting.is_empty() {
+            self.bell.notified().await;
+        }
     }
 }
 
 impl Inbox for Queue {
     fn take(&self) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(std::future::ready(self.drain()))
+        let mut state = self.state.lock();
+        let messages = std::mem::take(&mut state.waiting);
+        state.taken.extend(messages.iter().cloned());
+        Box::pin(std::future::ready(messages))
     }
 }

@@ -6,6 +6,7 @@
 mod display;
 mod draw;
 mod events;
+mod facts;
 mod input;
 mod panel;
 mod questions;
@@ -25,8 +26,9 @@ use tokio::sync::Notify;
 use tokio::time::{Interval, MissedTickBehavior};
 
 pub(crate) use events::{Events, Queue};
+pub(crate) use facts::{Facts, Spent};
 pub(crate) use questions::Questions;
-pub(crate) use state::{Facts, Spent, State, Wish};
+pub(crate) use state::{State, Wish};
 
 use crate::host_environment::HostEnvironment;
 use crate::signals::Signals;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agents::{TurnEnd, TurnReport};
-use llm::{Message, Part, Role, Usage, Usd};
+use llm::{Message, Part, Role};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::events::{Event, Queue, call_text};
+use super::facts::{Facts, Spent};
 use super::input::{Input, Toward};
 use super::panel::{Panel, PanelKey};
 use super::questions::Questions;
@@ -31,42 +32,6 @@ pub(crate) enum Wish {
     Undo,
 }
 
-/// Facts for the status line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    /// Name of the model.
-    pub(crate) model: String,
-    /// Name of the agent; empty if it has none.
-    pub(crate) agent: String,
-    /// Budget in words; empty if there is none.
-    pub(crate) budget: String,
-}
-
-/// What the turns have used.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Spent {
-    /// Tokens.
-    pub(crate) usage: Usage,
-    /// Cost, as far as prices are known.
-    pub(crate) cost: Usd,
-    /// True if a price is unknown.
-    pub(crate) is_partial: bool,
-    /// Number of requests to the model.
-    pub(crate) steps: u32,
-    /// Number of calls.
-    pub(crate) calls: u32,
-}
-
-impl Spent {
-    fn add(&mut self, usage: Usage, cost: Option<Usd>, steps: u32, calls: u32) {
-        self.usage.add(usage);
-        self.cost = self.cost.saturating_add(cost.unwrap_or(Usd::ZERO));
-        self.is_partial |= cost.is_none();
-        self.steps += steps;
-        self.calls += calls;
-    }
-}
-
 /// Turn that runs.
 #[derive(Debug)]
 pub(super) struct Work {
@@ -77,6 +42,8 @@ pub(super) struct Work {
     pub(super) is_stopping: bool,
     /// True if text of the present answer has come.
     pub(super) has_text: bool,
+    /// True if the agent waits for agents below it.
+    pub(super) is_waiting: bool,
 }
 
 /// State of the whole screen.
@@ -102,6 +69,9 @@ pub(crate) struct State {
     /// True if a question has come since the last drawing.
     pub(super) rings: bool,
 }
+
+/// Maximum number of characters of another agent's message that are shown.
+const LONGEST_MAIL: usize = 400;
 
 const HELP: &[&str] = &[
     "Enter sends; Alt-Enter or Ctrl-J begins a new line; Up and Down go to earlier messages",
@@ -201,7 +171,13 @@ impl State {
     /// Shows that a turn begins with this message.
     pub(crate) fn turn_begins(&mut self, message: &str, now: Instant) {
         self.transcript.user(message);
-        self.work = Some(Work { since: now, calls: Vec::new(), is_stopping: false, has_text: false });
+        self.work = Some(Work {
+            since: now,
+            calls: Vec::new(),
+            is_stopping: false,
+            has_text: false,
+            is_waiting: false,
+        });
         self.is_stale = true;
     }
 
@@ -239,6 +215,9 @@ impl State {
     /// Takes an event of the turn.
     pub(super) fn take(&mut self, event: Event, now: Instant) {
         self.is_stale = true;
+        if let Some(work) = &mut self.work {
+            work.is_waiting = false;
+        }
         match event {
             Event::Text(text) => {
                 self.transcript.text(&text);
@@ -281,7 +260,15 @@ impl State {
                 }
                 self.began(now);
             }
-            Event::Received(text) => self.transcript.user(&text),
+            Event::Received(text) if self.queue.has_written(&text) => self.transcript.user(&text),
+            // A message of another agent, which can be long.
+            Event::Received(text) => self.note(&tool::beginning(&covered(&text), LONGEST_MAIL)),
+            Event::Waits => {
+                self.began(now);
+                if let Some(work) = &mut self.work {
+                    work.is_waiting = true;
+                }
+            }
             Event::Summarised(messages) => {
                 self.note(&format!("the {messages} oldest messages were summarised for the model"));
             }

@@ -15,9 +15,10 @@ use ratatui::text::Span;
 
 use super::draw::draw;
 use super::events::{Event, Queue};
+use super::facts::Facts;
 use super::input::Input;
 use super::questions::Questions;
-use super::state::{Facts, State, Wish};
+use super::state::{State, Wish};
 use super::transcript::{Kind, Transcript};
 use super::wrap::{cut, wrapped};
 

@@ -5,17 +5,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agents::{AgentDefinition, Conversation, Turn, TurnEnd, TurnReport};
-use engine::Engine;
+use agents::{AgentDefinition, Conversation, Inbox, TurnEnd, TurnReport};
+use engine::{Asker, Engine};
 use llm::{Message, Usage, Usd};
 use store_api::AgentState;
 use tokio::task::AbortHandle;
-use tool::{Stop, StopReason, UndoRequest};
+use tool::{BoxFuture, Stop, StopReason, UndoRequest};
 
 use super::checkpoints::{action, refused};
-use super::run::{Begun, Unstored, turn};
+use super::run::{Begun, Unstored};
 use super::{Failure, tokio_runtime};
-use crate::agent_runtime::{AgentRecord, AgentRuntime, ReadyAgent, stored_text};
+use crate::agent_runtime::{AgentRecord, AgentRuntime, MainAgent, ReadyAgent, stored_text, turn};
 use crate::chat::{Events, Facts, Need, Questions, Queue, Screen, Spent, State, Wish, has_colours};
 use crate::cli::Global;
 use crate::cli_agents::ChatArgs;
@@ -51,12 +51,13 @@ async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> 
     let budget = budget_of(begun.definition());
     let (questions, queue) = (Arc::new(Questions::default()), Arc::new(Queue::default()));
     let (ready, unstored) = begun.prepared(composed, &parts, questions.clone()).await?;
+    let human: Arc<dyn Asker> = questions.clone();
     let facts = Facts { model: ready.model_name.clone(), agent: unstored.row.name.clone(), budget };
     let colours = has_colours(&HostEnvironment::of_this_process());
     let mut state = State::new(facts, questions, queue.clone(), colours);
     // A conversation that nobody has begun is not stored, so that `--continue` finds the one before it.
     let (agent, unstored) = match unstored.earlier {
-        Some(_) => (Some(Agent::open(unstored, composed).await?), None),
+        Some(_) => (Some(Agent::open(unstored, composed, &parts, &ready, human.clone()).await?), None),
         None => (None, Some(unstored)),
     };
     let workspace = tool::path_text(&composed.workspace);
@@ -97,6 +98,8 @@ async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> 
 /// The durable part of the agent, while this process holds it.
 struct Agent {
     record: Arc<AgentRecord>,
+    /// The agent in the tree of those that it starts.
+    main: MainAgent,
     conversation: Conversation,
     /// Requested if another process has taken the agent.
     lost: Stop,
@@ -106,17 +109,26 @@ struct Agent {
 }
 
 impl Agent {
-    async fn open(unstored: Unstored, composed: &Composed) -> Result<Self, Failure> {
+    async fn open(
+        unstored: Unstored,
+        composed: &Composed,
+        parts: &AgentRuntime,
+        ready: &ReadyAgent,
+        human: Arc<dyn Asker>,
+    ) -> Result<Self, Failure> {
+        let task = unstored.row.task.clone();
         let (record, conversation) = unstored.open(composed).await?;
         let (record, lost) = (Arc::new(record), Stop::default());
+        let main = parts.as_main(ready, &record.id, &task, human, &lost)?;
         let kept = (record.clone(), lost.clone());
         let renewal = tokio::spawn(async move { kept.0.keep(&kept.1).await }).abort_handle();
         let outcome = TurnEnd::Answer(conversation.last_answer().unwrap_or_default());
-        Ok(Self { record, conversation, lost, renewal, outcome })
+        Ok(Self { record, main, conversation, lost, renewal, outcome })
     }
 
     /// Records the end of the conversation for now.
     async fn end(self, is_done: bool) {
+        self.main.end().await;
         self.renewal.abort();
         let state = if is_done { AgentState::Done } else { AgentState::Stopped };
         let report = TurnReport {
@@ -138,6 +150,7 @@ struct Chat<'a> {
     composed: &'a Composed,
     parts: AgentRuntime,
     ready: ReadyAgent,
+    human: Arc<dyn Asker>,
     queue: Arc<Queue>,
     events: Arc<Events>,
     screen: Screen,
@@ -184,7 +197,7 @@ impl Chat<'_> {
     /// Carries out a wish that begins no turn.
     async fn carry_out(&mut self, wish: Wish) {
         match wish {
-            Wish::Model(name) => switch(&self.ready, &self.parts, &mut self.screen.state, &name),
+            Wish::Model(name) => switch(&self.ready, &self.parts, &mut self.screen.state, &name).await,
             Wish::Undo => match undo(&self.composed.engine).await {
                 Ok(Some((what, told))) => {
                     self.screen.state.note(&told);
@@ -201,7 +214,9 @@ impl Chat<'_> {
     async fn turn(&mut self, message: String) -> Result<TurnOver, Failure> {
         if let Some(mut unstored) = self.unstored.take() {
             unstored.row.task = stored_text(&message);
-            self.agent = Some(Agent::open(unstored, self.composed).await?);
+            self.agent = Some(
+                Agent::open(unstored, self.composed, &self.parts, &self.ready, self.human.clone()).await?,
+            );
         }
         let Some(agent) = &mut self.agent else { return Err(Failure::from("there is no agent")) };
         self.screen.state.turn_begins(&message, Instant::now());
@@ -213,12 +228,26 @@ impl Chat<'_> {
         agent.lost.on_request(move |reason| stopped.request(reason));
         agent.record.working().await;
         let over = {
-            let turn = Turn {
-                inbox: &*self.queue,
-                ..turn(&self.ready, &agent.record, self.events.clone(), stop.clone())
-            };
             let message = Message::user(covered(&format!("{undone}{message}")).into_owned());
-            let working = turn.run(&mut agent.conversation, Some(message));
+            let inbox = Arrivals { queue: &self.queue, main: &agent.main };
+            let turn = turn(&self.ready, &*agent.record, &inbox, self.events.clone(), stop.clone());
+            let (events, conversation) = (&self.events, &mut agent.conversation);
+            let working = async {
+                let mut report = turn.run(conversation, Some(message)).await;
+                // What agents below have found may change the answer.
+                while matches!(report.end, TurnEnd::Answer(_)) && stop.requested().is_none() {
+                    events.waits();
+                    let goes_on = tokio::select! {
+                        has_mail = inbox.main.awaits_messages(&stop) => has_mail,
+                        () = inbox.queue.arrives() => true,
+                    };
+                    if !goes_on {
+                        break;
+                    }
+                    report = turn.run(conversation, None).await.after(&report);
+                }
+                report
+            };
             tokio::pin!(working);
             let mut code = None;
             let mut is_over = Box::pin(tokio::time::sleep(Duration::MAX));
@@ -230,9 +259,12 @@ impl Chat<'_> {
                 };
                 match need {
                     Need::Wish(Wish::Model(name)) => {
-                        switch(&self.ready, &self.parts, &mut self.screen.state, &name);
+                        switch(&self.ready, &self.parts, &mut self.screen.state, &name).await;
                     }
-                    Need::Wish(Wish::Stop) => stop.request(StopReason::Cancelled),
+                    Need::Wish(Wish::Stop) => {
+                        stop.request(StopReason::Cancelled);
+                        self.parts.tree.stop_below(&agent.record.id);
+                    }
                     Need::Wish(Wish::Send(_) | Wish::Undo) => {}
                     // A second end does not wait for the first one.
                     Need::Wish(Wish::End) | Need::Ended(_) if code.is_some() => {
@@ -260,20 +292,37 @@ impl Chat<'_> {
 }
 
 /// Asks another model from now on, if there is one of this name that can do what the agent needs.
-fn switch(ready: &ReadyAgent, parts: &AgentRuntime, state: &mut State, name: &str) {
+async fn switch(ready: &ReadyAgent, parts: &AgentRuntime, state: &mut State, name: &str) {
     let model = &ready.model;
-    match parts.models.preferred(model.task, Some(name)) {
-        Ok((name, info)) => {
-            let missing: Vec<&str> =
-                info.missing(&model.needs).iter().map(|ability| ability.word()).collect();
-            if missing.is_empty() {
-                *model.named.lock() = Some(name.clone());
-                state.set_model(name);
-            } else {
-                state.error(&format!("the model {name} cannot do {}", missing.join(", ")));
-            }
-        }
-        Err(error) => state.error(&error.message),
+    let (name, info) = match parts.models.preferred(model.task, Some(name)) {
+        Ok(found) => found,
+        Err(error) => return state.error(&error.message),
+    };
+    let missing: Vec<&str> = info.missing(&model.needs).iter().map(|ability| ability.word()).collect();
+    if !missing.is_empty() {
+        return state.error(&format!("the model {name} cannot do {}", missing.join(", ")));
+    }
+    // The provider can be bound to a profile, which holds in addition from now on.
+    if let Err(failure) = model.identity.bind(parts, &name).await {
+        return state.error(&failure.error.to_string());
+    }
+    *model.named.lock() = Some(name.clone());
+    state.set_model(name);
+}
+
+/// What arrives for the agent: messages of agents, and what the user types.
+struct Arrivals<'a> {
+    queue: &'a Queue,
+    main: &'a MainAgent,
+}
+
+impl Inbox for Arrivals<'_> {
+    fn take(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move {
+            let mut messages = self.main.mailbox.take().await;
+            messages.extend(self.queue.take().await);
+            messages
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentEvent, Conversation, NoInbox, Observer, Turn, TurnEnd, TurnReport};
+use agents::{AgentDefinition, AgentEvent, Conversation, Observer, TurnEnd, TurnReport};
 use engine::{Asker, Door, Internal, Principal};
 use llm::{Delta, Message};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
 use crate::agent_runtime::{
-    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, new_id, new_row, state_after, stored_text,
+    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, Work, new_id, new_row, state_after, stored_text,
 };
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
@@ -58,22 +58,19 @@ async fn carry_out(
     let begun = Begun::of(composed, &parts, &arguments.which, task).await?;
     let line = ProgressLine::new().filter(|_| !arguments.json);
     let asker = asker(global, arguments.yes, line);
-    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker).await?;
+    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker.clone()).await?;
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
-    let turn = turn(&ready, &record, view.clone(), stop.clone());
-    let message = Message::user(covered(task).into_owned());
+    let main = parts.as_main(&ready, &record.id, task, asker, &stop)?;
+    let work =
+        Work { ready: &ready, record: &record, main: &main, observer: view.clone(), stop: stop.clone() };
     let mut signals = Signals::listen()?;
-    let working = turn.run(&mut conversation, Some(message));
+    let working = work.answer(&mut conversation, Message::user(covered(task).into_owned()));
     tokio::pin!(working);
     let mut signalled = None;
-    let kept = record.keep(&stop);
-    tokio::pin!(kept);
-    let mut is_kept = true;
     let report = loop {
         tokio::select! {
             report = &mut working => break report,
-            () = &mut kept, if is_kept => is_kept = false,
             code = signals.next() => {
                 if signalled.is_some() {
                     // The first signal ends the turn cleanly, a second one ends the process at once.
@@ -86,6 +83,7 @@ async fn carry_out(
         }
     };
     record.ended(&report, state_after(&report.end)).await?;
+    main.end().await;
     composed.engine.shutdown().await;
     view.end(&report)?;
     Ok(signalled.map_or_else(|| exit_code(&report.end), ExitCode::from))
@@ -178,7 +176,7 @@ impl Begun {
             model: self.model,
             max_steps: self.max_steps,
             session: id.clone(),
-            accounts: Vec::new(),
+            ..AgentPlan::default()
         };
         let ready = parts.ready(plan, principal).await?;
         let owner = format!("process {}", std::process::id());
@@ -208,26 +206,6 @@ impl Unstored {
                 Ok((record, Conversation::default()))
             }
         }
-    }
-}
-
-/// Returns a turn of an agent.
-pub(super) fn turn<'a>(
-    ready: &'a ReadyAgent,
-    record: &'a AgentRecord,
-    observer: Arc<dyn Observer>,
-    stop: Stop,
-) -> Turn<'a> {
-    Turn {
-        system: ready.system.clone(),
-        temperature: ready.temperature,
-        bounds: ready.bounds,
-        model: &ready.model,
-        tools: &ready.tools,
-        history: record,
-        inbox: &NoInbox,
-        observer,
-        stop,
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) enum Fault {
     AgentWithoutFence,
     MailOutOfOrder,
     MailAcknowledgedTwice,
+    ReplyOfAnother,
+    ReplyKept,
+    ReplyInOrder,
     ReservationForgotten,
 }
 
@@ -405,6 +408,20 @@ forwards! { MailStore by mail; {
     }
     fn delivered(&self, id: i64, epoch: u32) -> StoreResult<bool> {
         Ok(self.inner.mail().delivered(id, epoch)? || self.has(Fault::MailAcknowledgedTwice))
+    }
+    fn take_reply(&self, in_reply_to: i64, to: &str) -> StoreResult<Option<MailRow>> {
+        let mail = self.inner.mail();
+        let reply = mail.replies(in_reply_to)?;
+        if let Some(reply) = reply.filter(|reply| reply.to == to || self.has(Fault::ReplyOfAnother)) {
+            if self.has(Fault::ReplyKept) {
+                return Ok(Some(reply));
+            }
+            if self.has(Fault::ReplyInOrder) && reply.state == MailState::Claimed {
+                return Ok(None);
+            }
+            return mail.take_reply(in_reply_to, &reply.to);
+        }
+        Ok(None)
     }
 }
     fn send(
