@@ -79,7 +79,7 @@ async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> 
         }
     };
     let mut chat =
-        Chat { composed, parts, ready, queue, events, screen, agent, unstored, undone: Vec::new() };
+        Chat { composed, parts, ready, human, queue, events, screen, agent, unstored, undone: Vec::new() };
     let ended = chat.live().await;
     let spent = chat.screen.state.spent();
     let Chat { screen, agent, .. } = chat;
