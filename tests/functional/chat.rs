@@ -226,6 +226,44 @@ fn a_killed_chat_loses_no_message_and_a_signal_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_chat_whose_terminal_is_gone_ends_and_its_conversation_can_go_on() {
+    let server = script([answer("First.", &[]), unfinished("Hm")]);
+    let fixture = Fixture::new();
+    configure(&fixture, &server, "");
+    let mut chat = start(&fixture, &[]);
+    chat.press("Remember me.\r");
+    answered(&chat, "First.");
+    chat.press("And me.\r");
+    chat.shows("  Hm");
+    assert_eq!(chat.closes(), 129);
+    let chat = start(&fixture, &["--continue"]);
+    chat.until("both messages", |shown| shown.contains("> Remember me.") && shown.contains("> And me."));
+    close(chat, CTRL_D);
+}
+
+#[test]
+fn what_an_agent_below_reports_is_part_of_the_chat_without_a_further_message() {
+    let server = Server::http(|request| {
+        let all = messages(request);
+        let has = |text: &str| all.iter().any(|message| message["content"].to_string().contains(text));
+        match all.get(1).map(|first| first["content"].to_string()).unwrap_or_default() {
+            task if task.contains("Count the files.") => answer("There are 7.", &[]),
+            _ if has("There are 7.") => answer("Seven it is.", &[]),
+            _ if all.len() > 2 => answer("I wait.", &[]),
+            _ => answer("", &[("create_agent", json!({"task_description": "Count the files."}))]),
+        }
+    });
+    let fixture = Fixture::new();
+    configure(&fixture, &server, "");
+    fixture.configure("catalogue: full\n");
+    let mut chat = start(&fixture, &[]);
+    chat.press("How many files?\r");
+    let shown = answered(&chat, "Seven it is.");
+    assert!(shown.contains("· [Message from agent a"), "{shown}");
+    close(chat, CTRL_D);
+}
+
+#[test]
 fn commands_switch_the_model_and_undo_the_newest_change() {
     let server = script([answer("", &[write("a.txt")]), answer("Done.", &[]), answer("I see.", &[])]);
     let fixture = Fixture::new();

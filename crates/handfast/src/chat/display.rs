@@ -57,7 +57,6 @@ impl Display {
             Ok(terminal) => Ok(Self { terminal, stderr, written }),
             Err(error) => {
                 give_back(stderr.as_deref());
-                ratatui::restore();
                 Err(error)
             }
         }
@@ -86,7 +85,6 @@ impl Display {
 impl Drop for Display {
     fn drop(&mut self) {
         give_back(self.stderr.as_deref());
-        ratatui::restore();
         // What was written last has not been on the screen.
         for line in self.written() {
             let _closed = writeln!(io::stderr(), "{}", covered(&line));
@@ -95,8 +93,10 @@ impl Drop for Display {
 }
 
 fn give_back(stderr: Option<&OwnedFd>) {
-    // Nothing can be done about a terminal that is gone.
+    // Nothing can be done about a terminal that is gone. `ratatui::restore` would panic there, because it
+    // reports the failure on it.
     let _gone = execute!(io::stdout(), DisableBracketedPaste);
+    let _gone = ratatui::try_restore();
     if let Some(stderr) = stderr {
         let _gone = dup2_stderr(stderr);
     }
