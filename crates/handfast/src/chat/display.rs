@@ -73,13 +73,13 @@ impl Display {
         self.terminal.swap_buffers();
         Ok(())
     }
+}
 
-    /// Rings the bell.
-    pub(super) fn ring(&self) -> io::Result<()> {
-        let mut out = io::stdout();
-        out.write_all(b"\x07")?;
-        out.flush()
-    }
+/// Rings the bell of the terminal.
+pub(super) fn ring() -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(b"\x07")?;
+    out.flush()
 }
 
 impl Drop for Display {

@@ -33,7 +33,7 @@ pub(crate) use state::{State, Wish};
 use crate::host_environment::HostEnvironment;
 use crate::signals::Signals;
 use crate::terminal::forget_typed;
-use display::{Display, HUNG_UP, watch_for_the_end};
+use display::{Display, HUNG_UP, ring, watch_for_the_end};
 
 /// Interval between checks for keys and events.
 const LOOK: Duration = Duration::from_millis(25);
@@ -138,7 +138,7 @@ impl Screen {
         self.display.terminal.draw(|frame| draw::draw(frame, &mut self.state, now))?;
         (self.drawn_at, self.state.is_stale) = (Some(now), false);
         if std::mem::take(&mut self.state.rings) {
-            self.display.ring()?;
+            ring()?;
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ impl State {
                         };
                         self.transcript.call_ends(
                             &result.call_id,
-                            tool::visible(&result.name),
+                            &tool::visible(&result.name),
                             &outcome,
                             !result.is_error,
                         );
@@ -253,7 +253,7 @@ impl State {
                 self.began(now);
             }
             Event::CallEnds { id, name, outcome, is_ok } => {
-                self.transcript.call_ends(&id, tool::visible(&name), &outcome, is_ok);
+                self.transcript.call_ends(&id, &tool::visible(&name), &outcome, is_ok);
                 self.spent.1.calls += 1;
                 if let Some(work) = &mut self.work {
                     work.calls.retain(|(known, _)| *known != id);
@@ -447,7 +447,9 @@ impl State {
     fn command(&mut self, command: &str, rest: &str) -> Option<Wish> {
         let wish = match command {
             "help" => {
-                HELP.iter().for_each(|line| self.note(line));
+                for line in HELP {
+                    self.note(line);
+                }
                 None
             }
             "quit" | "exit" => Some(Wish::End),

@@ -242,7 +242,7 @@ impl Transcript {
     }
 
     /// Adds the outcome of a call to its line. `text` is for a call that has no line.
-    pub(super) fn call_ends(&mut self, id: &str, text: String, outcome: &str, is_ok: bool) {
+    pub(super) fn call_ends(&mut self, id: &str, text: &str, outcome: &str, is_ok: bool) {
         let kind = if is_ok { Kind::Passed } else { Kind::Failed };
         let found = self.calls.iter().rposition(|(known, _)| known == id);
         let Some((_, number)) = found.map(|place| self.calls.swap_remove(place)) else {
@@ -263,7 +263,7 @@ impl Transcript {
     /// Ends calls without an outcome, because the turn has ended.
     pub(super) fn end_calls(&mut self) {
         for (id, _) in std::mem::take(&mut self.calls) {
-            self.call_ends(&id, String::new(), "stopped", false);
+            self.call_ends(&id, "", "stopped", false);
         }
         self.calls.clear();
     }
