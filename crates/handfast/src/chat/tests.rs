@@ -176,6 +176,7 @@ fn pasted_text_is_entered_and_never_sent() {
 #[test]
 fn the_cursor_is_where_the_next_letter_appears() {
     let mut input = Input::default();
+    assert_eq!(input.layout(4), (vec![String::new()], (0, 0)));
     for (typed, wanted) in
         [("", (0, 0)), ("abc", (0, 3)), ("d", (1, 0)), ("\n", (1, 0)), ("中e\u{301}", (1, 3)), ("\t", (2, 2))]
     {

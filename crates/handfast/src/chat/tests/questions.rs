@@ -111,6 +111,10 @@ async fn answer_of(keys: &[KeyCode]) -> Answer {
     for key in keys {
         screen.press(*key);
     }
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(asked.is_finished(), "{keys:?} do not answer");
     asked.await.unwrap()
 }
 
