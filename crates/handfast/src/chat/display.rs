@@ -12,7 +12,7 @@ use ratatui::DefaultTerminal;
 use ratatui::backend::{Backend, ClearType};
 use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::stdio::dup2_stderr;
 use tokio::sync::Notify;
@@ -129,6 +129,15 @@ fn collect(mut reader: PipeReader, written: &Mutex<Vec<String>>) {
             }
         }
     }
+}
+
+/// Returns true if the terminal is gone.
+pub(super) fn is_gone() -> bool {
+    let stdin = io::stdin();
+    let mut state = [PollFd::new(&stdin, PollFlags::empty())];
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let polled = poll(&mut state, Some(&none));
+    polled.is_ok_and(|_| state.iter().any(|one| one.revents().intersects(PollFlags::HUP | PollFlags::ERR)))
 }
 
 /// Tells when the terminal is gone, and ends the process if it does not end soon: a thread that reads keys may

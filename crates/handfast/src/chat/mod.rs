@@ -33,7 +33,7 @@ pub(crate) use state::{State, Wish};
 use crate::host_environment::HostEnvironment;
 use crate::signals::Signals;
 use crate::terminal::forget_typed;
-use display::{Display, HUNG_UP, ring, watch_for_the_end};
+use display::{Display, HUNG_UP, is_gone, ring, watch_for_the_end};
 
 /// Interval between checks for keys and events.
 const LOOK: Duration = Duration::from_millis(25);
@@ -83,8 +83,12 @@ impl Screen {
                 () = self.gone.notified() => return Ok(Need::Ended(HUNG_UP)),
                 _ = self.look.tick() => {}
             }
-            if let Some(wish) = self.look_around()? {
-                return Ok(Need::Wish(wish));
+            match self.look_around() {
+                Ok(None) => {}
+                Ok(Some(wish)) => return Ok(Need::Wish(wish)),
+                // A drawing can fail before the signal comes.
+                Err(_) if is_gone() => return Ok(Need::Ended(HUNG_UP)),
+                Err(error) => return Err(error),
             }
         }
     }
