@@ -48,7 +48,7 @@ impl Display {
             give_back(of_panic.as_deref());
             before(info);
         }));
-        // From here on, a failure gives the terminal back too.
+        // A failure from here on gives the terminal back too.
         let opened = ratatui::try_init().and_then(|terminal| {
             execute!(io::stdout(), EnableBracketedPaste)?;
             Ok(terminal)
@@ -85,7 +85,7 @@ pub(super) fn ring() -> io::Result<()> {
 impl Drop for Display {
     fn drop(&mut self) {
         give_back(self.stderr.as_deref());
-        // What was written last has not been on the screen.
+        // Lines that were written last have not been on the screen.
         for line in self.written() {
             let _closed = writeln!(io::stderr(), "{}", covered(&line));
         }
@@ -93,7 +93,7 @@ impl Drop for Display {
 }
 
 fn give_back(stderr: Option<&OwnedFd>) {
-    // Nothing can be done about a terminal that is gone. `ratatui::restore` would panic there, because it
+    // A terminal that is gone needs nothing. `ratatui::restore` would panic there, because it
     // reports the failure on it.
     let _gone = execute!(io::stdout(), DisableBracketedPaste);
     let _gone = ratatui::try_restore();

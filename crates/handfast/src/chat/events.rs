@@ -1,4 +1,4 @@
-//! What happens in a turn, on its way to the screen, and the messages that wait for the agent.
+//! Events of a turn, on its way to the screen, and the messages that wait for the agent.
 
 use agents::{AgentEvent, Inbox, Observer, ToolOutput};
 use llm::{Delta, Part, Usage, Usd};

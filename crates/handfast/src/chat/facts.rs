@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     pub(crate) budget: String,
 }
 
-/// What the turns have used.
+/// Usage of the turns.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Spent {
     /// Tokens.

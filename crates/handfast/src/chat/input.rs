@@ -209,7 +209,7 @@ impl Input {
                 let from = ranges.get(place).map_or(0, |row| row.start);
                 let column = shown.get(from..before).unwrap_or_default().chars().map(columns).sum();
                 at = (all.len() + place, column);
-                // Behind a full row, the cursor is on the next one.
+                // The cursor behind a full row is on the next one.
                 if column >= width {
                     at = (at.0 + 1, 0);
                 }

@@ -194,7 +194,7 @@ impl Transcript {
 
     /// Adds a piece of the model's thoughts, of which only the beginning is shown.
     pub(super) fn thought(&mut self, text: &str) {
-        // What is kept beyond what is shown lets a secret be found at its end.
+        // The part that is kept and not shown lets a secret be found at its end.
         let left = LONGEST_THOUGHT.1.saturating_sub(self.thought.chars().count());
         self.thought.extend(text.chars().take(left));
         self.is_stale |= left > 0;

@@ -234,7 +234,7 @@ impl Chat<'_> {
             let (events, conversation) = (&self.events, &mut agent.conversation);
             let working = async {
                 let mut report = turn.run(conversation, Some(message)).await;
-                // What agents below have found may change the answer.
+                // Results of agents below may change the answer.
                 while matches!(report.end, TurnEnd::Answer(_)) && stop.requested().is_none() {
                     events.waits();
                     let goes_on = tokio::select! {
@@ -310,7 +310,7 @@ async fn switch(ready: &ReadyAgent, parts: &AgentRuntime, state: &mut State, nam
     state.set_model(name);
 }
 
-/// What arrives for the agent: messages of agents, and what the user types.
+/// Arrivals for the agent: messages of agents, and what the user types.
 struct Arrivals<'a> {
     queue: &'a Queue,
     main: &'a MainAgent,
