@@ -347,9 +347,18 @@ fn agents_ask_each_other_and_no_cycle_no_self_and_no_stranger_is_waited_for() {
     let run = fixture.run(&["run", "--json", "Ask."]);
     let events = events(&run.stdout);
     assert_eq!(events.last().unwrap()["text"], "It said 42.", "{}{}", run.stdout, run.stderr);
-    let results: Vec<&str> =
-        events.iter().filter(|event| event["tool"] == "ask_agent" && event["type"] == "result").map(|event| event["text"].as_str().unwrap()).collect();
-    for (result, told) in results.iter().zip(["cannot ask itself", "ENOTFOUND", "\"answer\":\"42\"", "files_generated", "no open approval_request"]) {
+    let results: Vec<&str> = events
+        .iter()
+        .filter(|event| event["tool"] == "ask_agent" && event["type"] == "result")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    for (result, told) in results.iter().zip([
+        "cannot ask itself",
+        "ENOTFOUND",
+        "\"answer\":\"42\"",
+        "files_generated",
+        "no open approval_request",
+    ]) {
         assert!(result.contains(told), "{told}: {result}");
     }
 }
@@ -360,16 +369,25 @@ fn an_agent_below_can_do_no_more_than_its_rules_and_those_above_it() {
         "Narrow." => answer(
             "",
             &[
-                ("create_agent", json!({"task_description": "Try.", "sandbox_config": {"deny_write_paths": ["secret/**"]}})),
+                (
+                    "create_agent",
+                    json!({"task_description": "Try.", "sandbox_config": {"deny_write_paths": ["secret/**"]}}),
+                ),
                 ("create_agent", json!({"task_description": "Try."})),
                 ("create_agent", json!({"task_description": "Try.", "sandbox_config": {"no_such_key": 1}})),
                 ("create_agent", json!({"task_description": "Try.", "require_caps": ["flying"]})),
-                ("create_agent", json!({"task_description": "Try.", "sandbox_config": {"normal": {"allowed_hosts": ["*"], "allowed_write_paths": ["/etc"]}}})),
+                (
+                    "create_agent",
+                    json!({"task_description": "Try.", "sandbox_config": {"normal": {"allowed_hosts": ["*"], "allowed_write_paths": ["/etc"]}}}),
+                ),
             ],
         ),
         "Try." => answer(
             "",
-            &[("file_write", json!({"path": "secret/a", "content": ""})), ("file_write", json!({"path": "/etc/handfast-test", "content": ""}))],
+            &[
+                ("file_write", json!({"path": "secret/a", "content": ""})),
+                ("file_write", json!({"path": "/etc/handfast-test", "content": ""})),
+            ],
         ),
         _ if whole(messages).contains("Try.") && !whole(messages).contains("Narrow.") => {
             answer(&format!("tried: {last}"), &[])
@@ -382,8 +400,11 @@ fn an_agent_below_can_do_no_more_than_its_rules_and_those_above_it() {
     let run = fixture.run(&["run", "--json", "Narrow."]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let events = events(&run.stdout);
-    let created: Vec<&str> =
-        events.iter().filter(|event| event["tool"] == "create_agent" && event["type"] == "result").map(|event| event["text"].as_str().unwrap()).collect();
+    let created: Vec<&str> = events
+        .iter()
+        .filter(|event| event["tool"] == "create_agent" && event["type"] == "result")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
     assert!(created[2].contains("no_such_key") && created[3].contains("flying"), "{created:#?}");
     assert!([0, 1, 4].iter().all(|place| created[*place].contains("agent_id")), "{created:#?}");
     assert!(!std::path::Path::new("/etc/handfast-test").exists());
@@ -405,7 +426,10 @@ fn a_scheduled_task_in_words_is_carried_out_by_an_agent_within_the_limits_of_its
     let server = thinking(|last, _| match last {
         "Write c." => answer(
             "",
-            &[("file_write", json!({"path": "c", "content": "scheduled"})), ("file_read", json!({"path": ".env"}))],
+            &[
+                ("file_write", json!({"path": "c", "content": "scheduled"})),
+                ("file_read", json!({"path": ".env"})),
+            ],
         ),
         last => answer(&format!("Written; {last:.20}"), &[]),
     });
@@ -426,11 +450,26 @@ fn a_scheduled_task_in_words_is_carried_out_by_an_agent_within_the_limits_of_its
     let rows = fixture.recorded();
     let created = rows.iter().find(|row| row["tool"] == "schedule_task").unwrap();
     let written = rows.iter().find(|row| row["tool"] == "file_write").unwrap();
-    assert_eq!((&written["plan"]["parent"], &written["door"]), (&created["call"], &json!("agent")), "{written}");
+    assert_eq!(
+        (&written["plan"]["parent"], &written["door"]),
+        (&created["call"], &json!("agent")),
+        "{written}"
+    );
     // What the task needs and its creator did not have is not there later either.
     let limited = Fixture::new();
     configure(&limited, &server, "");
-    let added = limited.run(&["--permission", "read", "--permission", "connect", "--permission", "schedule", "call", "--yes", "schedule_task", &task]);
+    let added = limited.run(&[
+        "--permission",
+        "read",
+        "--permission",
+        "connect",
+        "--permission",
+        "schedule",
+        "call",
+        "--yes",
+        "schedule_task",
+        &task,
+    ]);
     assert_eq!(added.code, 0, "{}", added.stdout);
     limited.run(&["schedule", "run", "writer"]);
     assert!(!limited.workspace().join("c").exists());
@@ -441,7 +480,10 @@ fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it
     let server = thinking(|last, messages| match last {
         "Begin." => answer(
             "",
-            &[("create_agent", json!({"task_description": "Write d.", "sandbox_config": {"undoable": "table"}}))],
+            &[(
+                "create_agent",
+                json!({"task_description": "Write d.", "sandbox_config": {"undoable": "table"}}),
+            )],
         ),
         "Write d." => answer("", &[("file_write", json!({"path": "d", "content": "approved"}))]),
         _ if whole(messages).contains("Write d.") && !whole(messages).contains("Begin.") => {
@@ -474,7 +516,10 @@ fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it
         if let Some(asked) = asked {
             let body = asked["text"].as_str().unwrap().split_once('\n').unwrap().1;
             let envelope: Value = serde_json::from_str(body).unwrap();
-            assert_eq!((&envelope["type"], &envelope["action"]), (&json!("approval_request"), &json!("file_write")));
+            assert_eq!(
+                (&envelope["type"], &envelope["action"]),
+                (&json!("approval_request"), &json!("file_write"))
+            );
             assert_eq!(envelope["params"], json!({"path": "d", "content": "approved"}));
             let written = fixture.recorded().into_iter().find(|row| row["tool"] == "file_write").unwrap();
             assert_eq!(written["approved_by"], "agent 0", "{written}");
@@ -499,7 +544,10 @@ fn a_client_starts_agents_reads_their_results_and_takes_them_with_it_when_it_lea
     let id = created["agent_id"].as_str().unwrap().to_owned();
     let listed = client.data("agent_list", json!({"wait_seconds": 60}));
     let message: Value = serde_json::from_str(listed["messages"][0]["message"].as_str().unwrap()).unwrap();
-    assert_eq!((&listed["messages"][0]["from"], &message["data"]["summary"]), (&json!(id), &json!("Worked.")));
+    assert_eq!(
+        (&listed["messages"][0]["from"], &message["data"]["summary"]),
+        (&json!(id), &json!("Worked."))
+    );
     let again = client.data("agent_list", json!({}));
     assert!(again.get("messages").is_none_or(|messages| messages.as_array().unwrap().is_empty()), "{again}");
     assert_eq!((&again["agents"][0]["state"], &again["agents"][0]["parent"]), (&json!("idle"), &json!("0")));
@@ -513,11 +561,16 @@ fn a_client_starts_agents_reads_their_results_and_takes_them_with_it_when_it_lea
     });
     client.end();
     let listed = fixture.run(&["agents", "--all", "--json"]).json();
-    let states: Vec<&Value> = listed["agents"].as_array().unwrap().iter().map(|agent| &agent["state"]).collect();
+    let states: Vec<&Value> =
+        listed["agents"].as_array().unwrap().iter().map(|agent| &agent["state"]).collect();
     assert_eq!(states, ["stopped", "done"], "{listed:#}");
     let table = fixture.run(&["agents", "--all"]).stdout;
     assert!(table.contains(&id) && table.contains("Work."), "{table}");
-    let created = fixture.recorded().into_iter().find(|row| row["tool"] == "create_agent" && row["outcome"] == "ok").unwrap();
+    let created = fixture
+        .recorded()
+        .into_iter()
+        .find(|row| row["tool"] == "create_agent" && row["outcome"] == "ok")
+        .unwrap();
     let tree = fixture.run(&["audit", "tree", created["call"].as_str().unwrap()]).stdout;
     assert!(tree.lines().any(|line| line.starts_with("  ") && line.contains("model_turn")), "{tree}");
     assert!(fixture.run(&["audit", "tree", &id]).stdout.contains("model_turn"));
@@ -528,9 +581,13 @@ fn a_switch_to_the_model_of_a_bound_provider_narrows_the_agent_and_nothing_widen
     let server = thinking(|last, messages| match last {
         "Switch." => answer("", &[("model_switch", json!({"model_name": "strict/other"}))]),
         _ if whole(messages).contains("written twice") => answer("Done.", &[]),
-        last if last.contains("strict/other") && !last.contains("previous\":\"strict") => {
-            answer("", &[("file_write", json!({"path": "e", "content": ""})), ("model_switch", json!({"model_name": "local/small"}))])
-        }
+        last if last.contains("strict/other") && !last.contains("previous\":\"strict") => answer(
+            "",
+            &[
+                ("file_write", json!({"path": "e", "content": ""})),
+                ("model_switch", json!({"model_name": "local/small"})),
+            ],
+        ),
         last if last.contains("\"previous\":\"strict/other\"") => {
             answer("written twice", &[("file_write", json!({"path": "e", "content": ""}))])
         }
@@ -547,8 +604,12 @@ fn a_switch_to_the_model_of_a_bound_provider_narrows_the_agent_and_nothing_widen
     assert_eq!(events.last().unwrap()["text"], "Done.", "{}{}", run.stdout, run.stderr);
     let switched = events.iter().find(|event| event["type"] == "result").unwrap();
     assert!(switched["text"].as_str().unwrap().contains("\"profile\":\"closed\""), "{switched}");
-    let writes: Vec<&Value> = events.iter().filter(|event| event["type"] == "result" && event["tool"] == "file_write").collect();
+    let writes: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "result" && event["tool"] == "file_write").collect();
     assert_eq!(writes.len(), 2);
-    assert!(writes.iter().all(|write| write["text"].as_str().unwrap().starts_with("EPERMISSION: ")), "{writes:#?}");
+    assert!(
+        writes.iter().all(|write| write["text"].as_str().unwrap().starts_with("EPERMISSION: ")),
+        "{writes:#?}"
+    );
     assert!(!fixture.workspace().join("e").exists());
 }

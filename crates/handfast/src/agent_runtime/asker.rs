@@ -96,7 +96,9 @@ impl Asker for WaitingAsker {
         note(&format!("an agent waits for an answer: {}; `handfast approvals`", approval.id));
         Box::pin(async {
             tokio::time::sleep(FOR_HUMAN).await;
-            Answer::Nobody { hint: "answer it with `handfast approvals`; then the agent can try again".to_owned() }
+            Answer::Nobody {
+                hint: "answer it with `handfast approvals`; then the agent can try again".to_owned(),
+            }
         })
     }
 }

@@ -113,8 +113,7 @@ impl Host {
         principal.door = Door::Internal(Internal::Agent);
         principal.parent = Some(context.call.clone());
         let own_memory = || format!("on behalf {id}").into();
-        principal.memory =
-            Some(if wanted.shared_memory { above.memory_name() } else { own_memory() });
+        principal.memory = Some(if wanted.shared_memory { above.memory_name() } else { own_memory() });
         let human = tree.human_of(&root);
         principal.asker = human.clone();
         let (session, accounts) = match &parent {
@@ -130,7 +129,11 @@ impl Host {
         };
         let plan = AgentPlan {
             id: id.clone(),
-            definition: AgentDefinition { caps, instructions: INSTRUCTIONS.to_owned(), ..AgentDefinition::default() },
+            definition: AgentDefinition {
+                caps,
+                instructions: INSTRUCTIONS.to_owned(),
+                ..AgentDefinition::default()
+            },
             model: wanted.model,
             max_steps: None,
             session,
@@ -298,9 +301,10 @@ impl Host {
                 .hint("answer with {\"type\": \"approval_response\", \"approved\": true} or false, and a `reason`")
         })?;
         let by = format!("agent {}", shown_address(own, root));
-        let sent = self.0.take_question(to).map(|question| {
-            question.send(ParentAnswer { is_approved, by, reason }).is_ok()
-        });
+        let sent = self
+            .0
+            .take_question(to)
+            .map(|question| question.send(ParentAnswer { is_approved, by, reason }).is_ok());
         if sent != Some(true) {
             return Err(ToolError::new(Code::NotFound, "this agent has no open approval_request any more")
                 .hint("a human may have answered it"));
@@ -332,18 +336,20 @@ impl Host {
             return Ok(Vec::new());
         }
         let rows = parts.post().take_all(own).await?;
-        let mail = rows.into_iter().map(|row| AgentMail {
-            from: shown_address(&row.from, root).to_owned(),
-            text: row.body,
-        });
+        let mail = rows
+            .into_iter()
+            .map(|row| AgentMail { from: shown_address(&row.from, root).to_owned(), text: row.body });
         Ok(mail.collect())
     }
 
     async fn switched(&self, context: &Context, model: &str) -> Result<SwitchedModel, ToolError> {
         let tree = &self.0;
         let Some(agent) = tree.agent(&context.session.0) else {
-            return Err(ToolError::new(Code::Unavailable, "your model is chosen by your client, and not here")
-                .hint("create_agent starts an agent with another model"));
+            return Err(ToolError::new(
+                Code::Unavailable,
+                "your model is chosen by your client, and not here",
+            )
+            .hint("create_agent starts an agent with another model"));
         };
         let parts = tree.runtime()?;
         let own = agent.model.clone();
@@ -351,14 +357,15 @@ impl Host {
         let missing = info.missing(&own.needs);
         if !missing.is_empty() {
             let words: Vec<&str> = missing.iter().map(|ability| ability.word()).collect();
-            return Err(ToolError::validation("model_name", format!("{name} cannot do {}", words.join(", "))));
+            return Err(ToolError::validation(
+                "model_name",
+                format!("{name} cannot do {}", words.join(", ")),
+            ));
         }
         let profile = agent.identity.bind(&parts, &name).await.map_err(wrong)?;
         let before = own.named.lock().replace(name.clone());
-        let before = before.map_or_else(
-            || parts.models.preferred(own.task, None).map(|(name, _)| name),
-            Ok,
-        )?;
+        let before =
+            before.map_or_else(|| parts.models.preferred(own.task, None).map(|(name, _)| name), Ok)?;
         Ok(SwitchedModel { model: name, before, profile })
     }
 
@@ -420,12 +427,12 @@ fn has_ended(id: &str, outcome: Option<&str>) -> ToolError {
 /// Checks an envelope of a known type, and returns the type.
 fn check_envelope(text: &str) -> Result<Option<String>, ToolError> {
     let Some((kind, value)) = envelope(text) else { return Ok(None) };
-    let wrong = |what: &str| {
-        Err(ToolError::validation("message", format!("the envelope `{kind}` needs {what}")))
-    };
+    let wrong =
+        |what: &str| Err(ToolError::validation("message", format!("the envelope `{kind}` needs {what}")));
     match kind.as_str() {
         REQUEST => {
-            let is_right = value["action"].is_string() && value["params"].is_object() && value["reason"].is_string();
+            let is_right =
+                value["action"].is_string() && value["params"].is_object() && value["reason"].is_string();
             if !is_right {
                 return wrong("`action` and `reason` as texts and `params` as an object");
             }

@@ -68,10 +68,11 @@ impl Post {
                 self.tree.wake_of(&letter.to).notify_one();
                 Ok(id)
             }
-            SendOutcome::Full => {
-                Err(ToolError::new(Code::Quota, "the mailbox of the agent is full: it has not read your earlier messages")
-                    .hint("wait until it has worked them off; send fewer and longer messages"))
-            }
+            SendOutcome::Full => Err(ToolError::new(
+                Code::Quota,
+                "the mailbox of the agent is full: it has not read your earlier messages",
+            )
+            .hint("wait until it has worked them off; send fewer and longer messages")),
         }
     }
 

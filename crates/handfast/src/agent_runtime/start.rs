@@ -18,10 +18,10 @@ use tools_agents::{ModelTurns, Models};
 use crate::agent_runtime::AgentFiles;
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::mailbox::Mailbox;
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::record::{AgentRecord, new_id, new_row, state_after, stored_text};
 use crate::agent_runtime::tools::EngineTools;
-use crate::agent_runtime::mailbox::Mailbox;
 use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
 use crate::agent_runtime::work::Work;
 use crate::clock::SystemClock;
@@ -275,7 +275,11 @@ impl AgentRuntime {
             status: begun(),
         };
         let running = self.tree.add(Arc::new(live)).map_err(|error| Failure::from(error.message))?;
-        Ok(MainAgent { mailbox: self.mailbox(id, id), tree: self.tree.clone(), running: Mutex::new(Some(running)) })
+        Ok(MainAgent {
+            mailbox: self.mailbox(id, id),
+            tree: self.tree.clone(),
+            running: Mutex::new(Some(running)),
+        })
     }
 
     /// Lets a new agent carry out a task on its own, such as that of a schedule.

@@ -11,7 +11,9 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use store_api::{AgentState, Priority};
 use tokio::sync::{Notify, oneshot};
-use tool::{Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError};
+use tool::{
+    Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError,
+};
 use tools_agents::MAIN_AGENT;
 
 use crate::agent_runtime::identity::AgentIdentity;
@@ -54,7 +56,8 @@ impl LiveAgent {
     /// Returns the name of the model that its next request goes to.
     pub(crate) fn model_name(&self) -> String {
         let named = self.model.named.lock().clone();
-        named.or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
+        named
+            .or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
             .unwrap_or_default()
     }
 }
@@ -186,9 +189,8 @@ impl AgentTree {
     /// `EQUOTA` beyond the number of agents of a tree.
     pub(crate) fn add(self: &Arc<Self>, agent: Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
         let mut agents = self.agents.lock();
-        let is_open = |other: &&Arc<LiveAgent>| {
-            other.root == agent.root && other.status.lock().state.is_open()
-        };
+        let is_open =
+            |other: &&Arc<LiveAgent>| other.root == agent.root && other.status.lock().state.is_open();
         if agents.values().filter(is_open).count() >= MOST_OF_TREE {
             return Err(ToolError::new(Code::Quota, format!("{MOST_OF_TREE} agents work already"))
                 .hint("wait until some have ended; agent_list shows them"));
@@ -246,8 +248,7 @@ impl AgentTree {
             chain.push(after.clone());
             if after == who {
                 let shown: Vec<&str> = chain.iter().map(|one| shown_address(one, root)).collect();
-                let message =
-                    format!("the agents would wait for each other: {}", shown.join(" waits for "));
+                let message = format!("the agents would wait for each other: {}", shown.join(" waits for "));
                 return Err(ToolError::new(Code::Conflict, message).hint("answer what you were asked first"));
             }
             next = after;

@@ -27,9 +27,8 @@ pub(super) fn tree(
 ) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, &Filter { limit: MOST, ..Filter::default() })?;
     record(json!({"tree": id}))?;
-    let of_session = |call: &&RecordedCall| {
-        call.last().is_some_and(|last| last.row.session.as_deref() == Some(id))
-    };
+    let of_session =
+        |call: &&RecordedCall| call.last().is_some_and(|last| last.row.session.as_deref() == Some(id));
     let mut tops: Vec<&RecordedCall> = calls.iter().filter(of_session).collect();
     if tops.is_empty() {
         let full = full_id(store, id).map_err(|error| refused(&error))?;

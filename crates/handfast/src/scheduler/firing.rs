@@ -10,9 +10,9 @@ use engine::{Answer, Approval, Asker, CallRequest, Door, Engine, Internal, Princ
 use jobs::{Action, AttemptOutcome, Claims, Firing, JobRules, ScheduleRow, StoreError};
 use parking_lot::Mutex;
 use policy::FrozenCeiling;
+use serde_json::Value;
 use store_api::Store;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use serde_json::Value;
 use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, Stop, StopReason};
 
 use crate::agent_runtime::{AgentParts, AgentRuntime};
@@ -228,7 +228,8 @@ impl JobRunner {
         let (dialect, work) = match action {
             Action::Call { dialect, tool, arguments } => {
                 let dialect = Dialect::ALL.into_iter().find(|known| known.as_str() == dialect);
-                let dialect = dialect.ok_or("its tool is named in a dialect that this version does not have")?;
+                let dialect =
+                    dialect.ok_or("its tool is named in a dialect that this version does not have")?;
                 let engine = self.engine_of(dialect, engine).await?;
                 (dialect, JobWork::Call { engine, tool, arguments })
             }
