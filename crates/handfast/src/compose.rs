@@ -14,6 +14,7 @@ use jobs::ScheduleBook;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
+use spending::SpendingBook;
 use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
@@ -66,6 +67,8 @@ pub(crate) struct Composed {
     pub(crate) models: Arc<Models>,
     /// Requests of agents to their models.
     pub(crate) turns: Arc<ModelTurns>,
+    /// What the models have cost, for all processes of the state.
+    pub(crate) spending: Arc<SpendingBook>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -205,6 +208,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
     let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
     services.insert(jobs.clone());
+    let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
+    services.insert(spending.clone());
     let turns = Arc::new(ModelTurns::default());
     services.insert(turns.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
@@ -256,6 +261,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         jobs,
         models: configuration.needed.models.clone(),
         turns,
+        spending,
         traces,
         reload,
     })

@@ -1,6 +1,7 @@
 //! Tools for models, and for work that goes on without the caller. Each tool is one file; this file is only the list.
 
 mod answers;
+mod embedding;
 mod llm_call;
 mod model_transport;
 mod model_turn;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use tool::{AnyTool, ErasedTool};
 
+pub use embedding::Embeddings;
 pub use llm_call::LlmCall;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
 pub use models::{ModelLimits, ModelProvider, Models};

@@ -11,6 +11,7 @@ use tool::{
     Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
+use crate::embedding;
 use crate::models::{Candidate, Models};
 use crate::routing::{candidates, failed, router, tried};
 
@@ -24,9 +25,10 @@ pub struct LlmCall(pub(crate) Arc<Models>);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Text, or an array of messages `{"role": "user" or "assistant", "content": TEXT}`.
+    /// Text, or an array of messages `{"role": "user" or "assistant", "content": TEXT}`. For `embedding`, a
+    /// text.
     prompt: Value,
-    /// Type of the task, by which the model is chosen.
+    /// Type of the task, by which the model is chosen. `embedding` returns the vector of the prompt.
     #[serde(default)]
     task_type: Task,
     /// `PROVIDER/MODEL` to ask instead, without a fallback.
@@ -48,7 +50,7 @@ pub struct Args {
 // The variants have no doc comments: without them the schema is a plain list of names, which every
 // provider accepts.
 /// Type of a task.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(crate) enum Task {
@@ -63,29 +65,30 @@ pub(crate) enum Task {
 /// Result of `llm_call`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Text of the answer.
-    response: String,
-    /// Model that answered, as `PROVIDER/MODEL`.
-    model_used: String,
+    /// Text of the answer; for `embedding`, the vector as a JSON array.
+    pub(crate) response: String,
+    /// Model that answered, as `PROVIDER/MODEL`; for `embedding`, the name of the model.
+    pub(crate) model_used: String,
     /// Tokens of the request and of the answer.
-    tokens_used: Tokens,
+    pub(crate) tokens_used: Tokens,
     /// Cost of the answer in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost_estimate: Option<f64>,
-    /// True if the answer ends at a limit.
-    truncated: bool,
+    pub(crate) cost_estimate: Option<f64>,
+    /// True if the answer ends at a limit; for `embedding`, if the vector is that of the beginning of the
+    /// prompt alone.
+    pub(crate) truncated: bool,
     /// Models that failed before, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tried: Vec<String>,
+    pub(crate) tried: Vec<String>,
 }
 
 /// Tokens of an answer.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Tokens {
+pub(crate) struct Tokens {
     /// Tokens of the request.
-    input: u64,
+    pub(crate) input: u64,
     /// Tokens of the answer.
-    output: u64,
+    pub(crate) output: u64,
 }
 
 impl Tool for LlmCall {
@@ -111,6 +114,12 @@ impl Tool for LlmCall {
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         args.request()?;
+        if args.task_type == Task::Embedding {
+            args.text()?;
+            embedding::model(&self.0)?;
+            // The model is part of the runtime, like that of knowledge_search and memory.
+            return Ok(Plan::of([]));
+        }
         let candidates = self.candidates(args)?;
         let (effects, login) = Models::effects(&candidates);
         Ok(Plan { login, ..Plan::of(effects) })
@@ -129,13 +138,17 @@ impl Tool for LlmCall {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let request = args.request()?;
+        if args.task_type == Task::Embedding {
+            args.warn_of_unused(context);
+            return embedding::embed(context, &self.0, args.text()?, args.model.as_deref());
+        }
         let candidates = self.candidates(&args)?;
         let deadline = Instant::now() + context.timeout;
         let task = args.task_type.of_llm();
-        let (ledger, account) = self.0.budget(&context.session.0);
+        let budget = self.0.budget(context, &context.session.0)?;
         let mut router = router(context, &candidates, deadline)?;
-        router.ledger = Some(ledger);
-        let route = Route { deadline: Some(deadline), account, ..Route::of(task) };
+        (router.ledger, router.reserve) = (Some(budget.ledger), budget.shared);
+        let route = Route { deadline: Some(deadline), account: budget.account, ..Route::of(task) };
         // A call returns the answer as a whole.
         let answer = router.chat(&route, &request, &mut |_: llm::Delta<'_>| {}, &context.stop).await;
         let routed = answer.map_err(|error| failed(&error))?;
@@ -160,6 +173,30 @@ impl LlmCall {
 }
 
 impl Args {
+    /// Returns the text of an embedding.
+    fn text(&self) -> Result<&str, ToolError> {
+        let text = self.prompt.as_str().ok_or_else(|| {
+            ToolError::validation("prompt", "is an array of messages, which have no vector")
+                .hint("give one text as `prompt`, and call once for each text")
+        })?;
+        if text.trim().is_empty() {
+            return Err(ToolError::validation("prompt", "has no text"));
+        }
+        Ok(text)
+    }
+
+    /// Warns about arguments that a vector does not depend on.
+    fn warn_of_unused(&self, context: &Context) {
+        let given = [
+            ("max_tokens", self.max_tokens.is_some()),
+            ("temperature", self.temperature.is_some()),
+            ("system_prompt", self.system_prompt.is_some()),
+        ];
+        for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
+            context.warn(format!("a vector does not depend on `{name}`, which was left out"));
+        }
+    }
+
     fn request(&self) -> Result<ChatRequest, ToolError> {
         let wrong = || {
             ToolError::validation("prompt", "is neither a text nor an array of messages")
@@ -293,7 +330,7 @@ mod tests {
             (json!({"prompt": []}), Code::Validation, "no message"),
             (json!({"prompt": [{"role": "robot", "content": "a"}]}), Code::Validation, "`prompt`"),
             (json!({"prompt": [{"role": "user", "content": 1}]}), Code::Validation, "`prompt`"),
-            (json!({"prompt": "a", "task_type": "embedding"}), Code::Validation, "vectors"),
+            (json!({"prompt": "a", "task_type": "embedding"}), Code::Unavailable, "vectors"),
             (json!({"prompt": "a", "task_type": "poetry"}), Code::Validation, "poetry"),
             (json!({"prompt": "a", "temperature": 9}), Code::Validation, "temperature"),
         ] {

@@ -24,6 +24,8 @@ enum Layer {
     Times,
     /// Jobs that are stored and claimed.
     Jobs,
+    /// What models cost, kept in the store.
+    Budgets,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -75,13 +77,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
+    Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
     Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
     Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 42] = [
+const LAYERS: [(&str, Layer); 43] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -90,6 +92,7 @@ const LAYERS: [(&str, Layer); 42] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("jobs", Jobs),
+    ("spending", Budgets),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -184,12 +187,13 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
+        Budgets => &[Vocabulary, StoreApi, Models],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
         Tools => {
-            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
+            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward, Outgoing]
         }
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
@@ -198,6 +202,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
             Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
+            Budgets,
         ],
     }
 }
@@ -211,7 +216,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory | Jobs => &[TestKit, Store],
+        Engine | Memory | Jobs | Budgets => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],
