@@ -77,8 +77,8 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge, Locks,
-    Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
+    Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
+    Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
     Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
@@ -192,9 +192,10 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => {
-            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward, Outgoing]
-        }
+        Tools => &[
+            Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward,
+            Outgoing,
+        ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
