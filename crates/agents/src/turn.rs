@@ -65,6 +65,19 @@ pub struct TurnReport {
     pub calls: u32,
 }
 
+impl TurnReport {
+    /// Returns the report of this turn and one before it together, with the end of this one.
+    #[must_use]
+    pub fn after(mut self, before: &Self) -> Self {
+        self.usage.add(before.usage);
+        self.cost = self.cost.saturating_add(before.cost);
+        self.cost_is_partial |= before.cost_is_partial;
+        self.steps = self.steps.saturating_add(before.steps);
+        self.calls = self.calls.saturating_add(before.calls);
+        self
+    }
+}
+
 /// End of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEnd {

@@ -51,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) holder: Option<SessionId>,
     /// Call on behalf of which the caller acts.
     pub(crate) parent: Option<CallId>,
+    /// Name of the agent whose memory the call sees, if it is not that of its session.
+    pub(crate) memory: Option<Arc<str>>,
     pub(crate) door: Door,
     /// Name of the user whom Handfast runs as.
     pub(crate) user: Option<Arc<str>>,
@@ -140,6 +142,7 @@ impl Call {
             // A caller under a ceiling shares nothing with callers without one.
             holder: principal.holder.filter(|_| ceiling.is_unbounded()),
             parent: principal.parent,
+            memory: principal.memory,
             door: principal.door,
             user: None,
             dialect: principal.dialect,

@@ -57,6 +57,8 @@ pub struct Principal {
     pub holder: Option<SessionId>,
     /// Call on behalf of which this principal acts, if it acts on behalf of one.
     pub parent: Option<CallId>,
+    /// Name of the agent whose memory the principal uses; `None` for that of its session.
+    pub memory: Option<Arc<str>>,
     /// Dialect of the caller: names and shapes of tools.
     pub dialect: &'static str,
     /// Receiver of the question if the decision is `check`.
@@ -71,7 +73,7 @@ impl Principal {
     /// Creates a principal that acts for itself, with no ceiling and no budget.
     pub fn new(door: Door, session: SessionId, dialect: &'static str, asker: Arc<dyn Asker>) -> Self {
         let (ceiling, budget) = (Ceiling::default(), Budget::default());
-        Self { door, session, holder: None, parent: None, dialect, asker, ceiling, budget }
+        Self { door, session, holder: None, parent: None, memory: None, dialect, asker, ceiling, budget }
     }
 
     /// Returns a principal that acts on behalf of this one: a scheduled task, a sub-agent, a
@@ -80,7 +82,7 @@ impl Principal {
     /// commands and approvals belong to nobody else. Nothing outlives this session.
     #[must_use]
     pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Self {
-        Self { session, holder: None, ..self.clone().within(wanted) }
+        Self { session, holder: None, memory: None, ..self.clone().within(wanted) }
     }
 
     /// Limits what the principal may do, in addition to its ceiling.

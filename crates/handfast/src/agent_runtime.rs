@@ -3,12 +3,20 @@
 //! A request to a model and a call of a tool are both calls of the engine, by the agent's principal. So an
 //! agent can do nothing that its principal may not, and the audit has all that it did.
 
+mod asker;
+mod child;
 mod files;
+mod host;
+mod identity;
+mod mailbox;
 mod model;
 mod record;
 mod start;
 mod tools;
+mod tree;
 
 pub(crate) use files::AgentFiles;
+pub(crate) use host::Host;
 pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
-pub(crate) use start::{AgentPlan, AgentRuntime, ReadyAgent};
+pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, MainAgent, ReadyAgent};
+pub(crate) use tree::AgentTree;

@@ -19,9 +19,10 @@ use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
-use tools_agents::{JobRuntime, ModelTurns, Models};
+use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
+use crate::agent_runtime::{AgentParts, AgentRuntime, AgentTree, Host};
 use crate::at_start;
 use crate::browser_program;
 use crate::clock::SystemClock;
@@ -69,6 +70,8 @@ pub(crate) struct Composed {
     pub(crate) turns: Arc<ModelTurns>,
     /// What the models have cost, for all processes of the state.
     pub(crate) spending: Arc<SpendingBook>,
+    /// Agents of this process.
+    pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -212,7 +215,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(spending.clone());
     let turns = Arc::new(ModelTurns::default());
     services.insert(turns.clone());
+    let tree = Arc::new(AgentTree::default());
+    services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
+    let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -239,7 +245,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers],
+        resources: vec![browsers, tree.clone()],
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
@@ -248,7 +254,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
-    Ok(Composed {
+    let composed = Composed {
         engine: Arc::new(engine),
         store,
         session: new_session(),
@@ -262,9 +268,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         models: configuration.needed.models.clone(),
         turns,
         spending,
+        tree,
         traces,
         reload,
-    })
+    };
+    composed.tree.begin(AgentParts::new(&AgentRuntime::of(&composed)), serves_many);
+    Ok(composed)
 }
 
 impl Composed {

@@ -251,7 +251,7 @@ pub(crate) struct Configuration {
     pub(crate) at_start: AtStart,
     /// True if the workspace has a file that is not trusted.
     pub(crate) is_narrowed: bool,
-    sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
     /// Ceiling for the permissions of all callers.
@@ -283,19 +283,6 @@ pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<Path
     named.map(|place| host_environment.named_path(KEY_FILE, &place.key_file)).transpose()
 }
 
-/// Parses the hosts of each variable that may be sent.
-fn hosts_of(
-    named: Option<BTreeMap<String, Vec<String>>>,
-) -> Result<BTreeMap<String, Vec<HostRule>>, Failure> {
-    let rules = |(name, hosts): (String, Vec<String>)| {
-        let rules = HostRule::parse_all(hosts.iter().map(String::as_str));
-        let rules =
-            rules.map_err(|error| Failure::usage(format!("`environment_secrets.{name}`: {error}")))?;
-        Ok((name, rules))
-    };
-    named.unwrap_or_default().into_iter().map(rules).collect()
-}
-
 impl Configuration {
     /// Returns every tool, in listing order.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
@@ -312,6 +299,16 @@ impl Configuration {
         let state = state_folder(options, &host_environment)?;
         let store = open_store(options, &host_environment)?;
         Self::read(options, &host_environment, &place, &state, store.as_ref(), Vec::new(), warn)
+    }
+
+    /// Returns the profiles that labels are bound to.
+    pub(crate) fn labels(
+        options: &RunOptions,
+        host_environment: &HostEnvironment,
+        place: &Place,
+        store: &dyn Store,
+    ) -> Result<Labels, Failure> {
+        Ok(Files::read(options, host_environment, place, store)?.labels())
     }
 
     /// Reads the files, and warns about ignored settings.
@@ -347,7 +344,7 @@ impl Configuration {
         let dialect = files
             .first(options.dialect, "dialect", |settings| settings.dialect)
             .map_or(Dialect::default(), |(dialect, _)| dialect);
-        let environment_secrets = hosts_of(files.of_the_user(
+        let environment_secrets = crate::host_environment::hosts_of(files.of_the_user(
             "environment_secrets",
             |settings| settings.environment_secrets.clone(),
             warn,

@@ -8,7 +8,6 @@
     expect(dead_code, reason = "the program's commands use parts that a library without them does not")
 )]
 
-#[cfg(feature = "cli")]
 mod agent_runtime;
 mod at_start;
 mod bounded_run;

@@ -1,8 +1,13 @@
 //! Tools for models, and for work that goes on without the caller. Each tool is one file; this file is only the list.
 
+mod agent_list;
+mod agents;
 mod answers;
+mod ask_agent;
+mod create_agent;
 mod embedding;
 mod llm_call;
+mod model_switch;
 mod model_transport;
 mod model_turn;
 mod models;
@@ -17,8 +22,16 @@ use std::sync::Arc;
 
 use tool::{AnyTool, ErasedTool};
 
+pub use agent_list::AgentList;
+pub use agents::{
+    AgentHost, AgentMail, AgentMessage, Agents, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT,
+    SwitchedModel, WantedAgent,
+};
+pub use ask_agent::AskAgent;
+pub use create_agent::CreateAgent;
 pub use embedding::Embeddings;
 pub use llm_call::LlmCall;
+pub use model_switch::ModelSwitch;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
 pub use models::{ModelLimits, ModelProvider, Models};
 pub use runtime::JobRuntime;
@@ -35,6 +48,10 @@ pub fn tools(models: &Arc<Models>) -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(ScheduleList),
         ErasedTool::tool(ScheduleUpdate),
         ErasedTool::tool(ScheduleHistory),
+        ErasedTool::tool(CreateAgent(models.clone())),
+        ErasedTool::tool(AskAgent),
+        ErasedTool::tool(AgentList),
+        ErasedTool::tool(ModelSwitch(models.clone())),
         ErasedTool::tool(ModelTurn(models.clone())),
     ]
 }

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agents::{AgentModel, ModelAnswer, ModelFailure, ModelFailureKind};
-use engine::{CallRequest, Engine, Principal};
+use engine::CallRequest;
 use llm::{AttemptError, Capability, ChatRequest, ModelError, RouteError, Sink, TaskType};
 use parking_lot::Mutex;
 use serde_json::json;
 use tool::{BoxFuture, CallResult, Code, Stop, StopReason, ToolError};
-use tools_agents::{ModelTurns, Models, PendingTurn};
+use tools_agents::{ModelTurns, PendingTurn};
+
+use crate::agent_runtime::AgentRuntime;
+use crate::agent_runtime::identity::AgentIdentity;
+use crate::failure::Failure;
 
 /// The model of an agent.
 pub(crate) struct EngineModel {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) turns: Arc<ModelTurns>,
-    pub(crate) models: Arc<Models>,
-    pub(crate) principal: Principal,
+    pub(crate) identity: Arc<AgentIdentity>,
+    pub(crate) parts: AgentRuntime,
     /// Name of the agent, within the ids of its requests.
     pub(crate) agent: String,
     pub(crate) task: TaskType,
@@ -45,7 +47,7 @@ impl Drop for Added<'_> {
 impl AgentModel for EngineModel {
     fn context(&self) -> Option<u32> {
         let named = self.named.lock().clone();
-        self.models.preferred(self.task, named.as_deref()).ok()?.1.context
+        self.parts.models.preferred(self.task, named.as_deref()).ok()?.1.context
     }
 
     fn chat<'a>(
@@ -67,12 +69,21 @@ impl AgentModel for EngineModel {
                 agents: self.accounts.clone(),
                 sink,
             };
-            self.turns.add(id.clone(), pending);
-            let added = Added { turns: &self.turns, id };
-            let mut call = CallRequest::new(self.principal.clone(), "model_turn", arguments);
+            let turns = &self.parts.turns;
+            turns.add(id.clone(), pending);
+            let added = Added { turns, id };
+            let mut call = CallRequest::new(self.identity.principal(), "model_turn", arguments);
             call.stop = stop.clone();
-            let result = self.engine.call(call).await;
-            answer(added.turns.remove(&added.id), &result)
+            let result = self.parts.engine.call(call).await;
+            let answered = answer(added.turns.remove(&added.id), &result)?;
+            // A fallback may have led to another provider, whose profile holds for the calls of this answer.
+            let bound = self.identity.bind(&self.parts, &answered.model).await;
+            let failed = |failure: Failure| ModelFailure {
+                kind: ModelFailureKind::Other,
+                message: format!("the profile of the provider cannot be used: {}", failure.error),
+            };
+            bound.map_err(failed)?;
+            Ok(answered)
         })
     }
 }

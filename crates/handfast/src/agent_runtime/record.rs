@@ -31,7 +31,7 @@ pub(crate) struct AgentRecord {
 }
 
 /// Runs blocking work of the store.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {

@@ -1,12 +1,13 @@
 //! The start of an agent: its model, its tools, its limits and its instructions.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use agents::{AgentDefinition, AgentTools as _, Bounds};
 use dialects::{CatalogueKind, Dialect};
-use engine::{Ceiling, Engine, Principal};
+use engine::{Asker, Ceiling, Engine, Principal};
 use llm::{Limit, TaskType, Usd};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -15,17 +16,25 @@ use tool::{Clock as _, Stop};
 use tools_agents::{ModelTurns, Models};
 
 use crate::agent_runtime::AgentFiles;
+use crate::agent_runtime::asker::ParentQuestions;
+use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::mailbox::Mailbox;
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::tools::EngineTools;
+use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
 use crate::clock::SystemClock;
 use crate::compose::Composed;
 use crate::failure::Failure;
 use crate::reload::Reload;
+use crate::report::warn;
 
 /// File with instructions for agents that many programs read, in the workspace.
 const PROJECT_INSTRUCTIONS: &str = "AGENTS.md";
 /// Maximum number of characters of that file that become instructions.
 const LONGEST_INSTRUCTIONS: usize = 32_000;
+
+/// Time between two looks at the agents below.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Instructions of every agent.
 const INSTRUCTIONS: &str = "You carry out a task with tools that act on the user's real machine. \
@@ -42,6 +51,7 @@ pub(crate) struct AgentRuntime {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) models: Arc<Models>,
     pub(crate) turns: Arc<ModelTurns>,
+    pub(crate) tree: Arc<AgentTree>,
     pub(crate) dialect: Dialect,
     pub(crate) catalogue: CatalogueKind,
     pub(crate) workspace: PathBuf,
@@ -49,8 +59,82 @@ pub(crate) struct AgentRuntime {
     pub(crate) reload: Reload,
 }
 
+/// The same without a hold on the engine, for those whom the engine keeps alive.
+pub(crate) struct AgentParts {
+    engine: Weak<Engine>,
+    make: Box<dyn Fn(Arc<Engine>) -> AgentRuntime + Send + Sync>,
+}
+
+impl AgentParts {
+    /// Returns the part of a runtime that is being composed.
+    pub(crate) fn new(runtime: &AgentRuntime) -> Self {
+        let engine = Arc::downgrade(&runtime.engine);
+        let AgentRuntime { store, models, turns, tree, dialect, catalogue, workspace, files, reload, .. } =
+            runtime.clone();
+        let tree = Arc::downgrade(&tree);
+        let make = move |engine| AgentRuntime {
+            engine,
+            store: store.clone(),
+            models: models.clone(),
+            turns: turns.clone(),
+            // The tree asks for the runtime, so the tree is there.
+            tree: tree.upgrade().unwrap_or_default(),
+            dialect,
+            catalogue,
+            workspace: workspace.clone(),
+            files: files.clone(),
+            reload: reload.clone(),
+        };
+        Self { engine, make: Box::new(make) }
+    }
+
+    /// Returns the runtime, unless it has ended.
+    pub(crate) fn runtime(&self) -> Option<AgentRuntime> {
+        self.engine.upgrade().map(|engine| (self.make)(engine))
+    }
+}
+
+/// A main agent of this process. The agents below it end with it.
+pub(crate) struct MainAgent {
+    pub(crate) mailbox: Mailbox,
+    tree: Arc<AgentTree>,
+    running: Mutex<Option<RunningLoop>>,
+}
+
+impl MainAgent {
+    /// Waits for messages while agents below work. Returns true if there are some, for a further turn.
+    pub(crate) async fn awaits_messages(&self, stop: &Stop) -> bool {
+        let id = &self.mailbox.address;
+        let wake = self.tree.wake_of(id);
+        while stop.requested().is_none() {
+            let works = self.tree.works_below(id);
+            if self.mailbox.has_messages().await {
+                return true;
+            }
+            if !works {
+                return false;
+            }
+            tokio::select! {
+                () = wake.notified() => {}
+                // An agent that ends rings no bell.
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        false
+    }
+
+    /// Ends the agents below, and acknowledges what was delivered.
+    pub(crate) async fn end(&self) {
+        if let Err(error) = self.mailbox.acknowledge().await {
+            warn(&format!("messages of agents stay open: {}", error.message));
+        }
+        drop(self.running.lock().take());
+        self.tree.end_tree(&self.mailbox.address).await;
+    }
+}
+
 /// What an agent is to be, beyond its file.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct AgentPlan {
     /// Id of the agent.
     pub(crate) id: String,
@@ -64,11 +148,13 @@ pub(crate) struct AgentPlan {
     pub(crate) session: String,
     /// Agents above this one whose budgets pay.
     pub(crate) accounts: Vec<String>,
+    /// Way to ask the agent above this one, if there is one.
+    pub(crate) questions: Option<ParentQuestions>,
 }
 
 /// An agent that can begin a turn.
 pub(crate) struct ReadyAgent {
-    pub(crate) model: EngineModel,
+    pub(crate) model: Arc<EngineModel>,
     pub(crate) tools: EngineTools,
     pub(crate) system: String,
     pub(crate) bounds: Bounds,
@@ -85,6 +171,7 @@ impl AgentRuntime {
             store: composed.store.clone(),
             models: composed.models.clone(),
             turns: composed.turns.clone(),
+            tree: composed.tree.clone(),
             dialect: composed.toolset.dialect,
             catalogue: composed.toolset.listed(),
             workspace: composed.workspace.clone(),
@@ -112,7 +199,7 @@ impl AgentRuntime {
     /// # Errors
     /// If the plan names a model, a tool or a profile that is not there.
     pub(crate) async fn ready(&self, plan: AgentPlan, principal: Principal) -> Result<ReadyAgent, Failure> {
-        let AgentPlan { id, definition, model, max_steps, session, mut accounts } = plan;
+        let AgentPlan { id, definition, model, max_steps, session, mut accounts, questions } = plan;
         let principal = self.narrowed(principal, definition.profile.as_deref())?;
         let named = model.or(definition.model);
         let task = definition.task_type.unwrap_or(TaskType::Coding);
@@ -131,9 +218,12 @@ impl AgentRuntime {
             self.models.open_account(&id, Limit { money, tokens: definition.budget_tokens });
             accounts.push(id.clone());
         }
+        let identity = AgentIdentity::new(principal);
+        identity.bind(self, &model_name).await?;
         let tools = EngineTools::new(
             self.engine.clone(),
-            principal.clone(),
+            identity.clone(),
+            questions,
             self.dialect,
             self.catalogue,
             definition.tools.as_deref(),
@@ -142,11 +232,9 @@ impl AgentRuntime {
         let system = self.instructions(&definition.instructions, &tools).await;
         let usual = Bounds::default();
         let bounds = Bounds { steps: max_steps.or(definition.max_steps).unwrap_or(usual.steps), ..usual };
-        let model = EngineModel {
-            engine: self.engine.clone(),
-            turns: self.turns.clone(),
-            models: self.models.clone(),
-            principal,
+        let model = Arc::new(EngineModel {
+            identity,
+            parts: self.clone(),
             agent: id,
             task,
             named: Mutex::new(named),
@@ -154,8 +242,42 @@ impl AgentRuntime {
             session,
             accounts,
             next: AtomicU64::new(0),
-        };
+        });
         Ok(ReadyAgent { model, tools, system, bounds, temperature: definition.temperature, model_name })
+    }
+
+    /// Adds a main agent of this process to the tree: agents below it can outlive the calls that start them,
+    /// and their questions go to this human.
+    ///
+    /// # Errors
+    /// If the process has too many agents.
+    pub(crate) fn as_main(
+        &self,
+        ready: &ReadyAgent,
+        id: &str,
+        task: &str,
+        human: Arc<dyn Asker>,
+        stop: &Stop,
+    ) -> Result<MainAgent, Failure> {
+        self.tree.serve(id, human);
+        let live = LiveAgent {
+            id: id.to_owned(),
+            parent: String::new(),
+            root: id.to_owned(),
+            depth: 0,
+            task: task.to_owned(),
+            since: SystemClock.now(),
+            identity: ready.model.identity.clone(),
+            model: ready.model.clone(),
+            stop: stop.clone(),
+            status: begun(),
+        };
+        let running = self.tree.add(Arc::new(live)).map_err(|error| Failure::from(error.message))?;
+        Ok(MainAgent {
+            mailbox: self.mailbox(id, id),
+            tree: self.tree.clone(),
+            running: Mutex::new(Some(running)),
+        })
     }
 
     /// Returns the instructions: those of every agent, of the project, and of the agent's file.

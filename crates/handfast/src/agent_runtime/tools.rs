@@ -8,15 +8,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dialects::{CatalogueKind, Dialect};
 use door_mcp::{ModelView, model_tool, model_view};
-use engine::{CallRequest, Engine, Principal};
+use engine::{CallRequest, Engine};
 use llm::{Image, ImageFormat, ToolDefinition};
 use serde_json::{Map, Value};
 use tool::{BoxFuture, NoteTools, Stop};
 
+use crate::agent_runtime::asker::ParentQuestions;
+use crate::agent_runtime::identity::AgentIdentity;
+
 /// The tools of an agent.
 pub(crate) struct EngineTools {
     engine: Arc<Engine>,
-    principal: Principal,
+    identity: Arc<AgentIdentity>,
+    questions: Option<ParentQuestions>,
     dialect: Dialect,
     definitions: Vec<ToolDefinition>,
     reading: BTreeSet<String>,
@@ -32,7 +36,8 @@ impl EngineTools {
     /// If a name is none of a tool, with the nearest one.
     pub(crate) fn new(
         engine: Arc<Engine>,
-        principal: Principal,
+        identity: Arc<AgentIdentity>,
+        questions: Option<ParentQuestions>,
         dialect: Dialect,
         catalogue: CatalogueKind,
         named: Option<&[String]>,
@@ -61,7 +66,7 @@ impl EngineTools {
             all.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name().to_owned())
         };
         let (restore, read) = (name_of("checkpoint_restore"), name_of("output_read"));
-        Ok(Self { engine, principal, dialect, definitions, reading, restore, read })
+        Ok(Self { engine, identity, questions, dialect, definitions, reading, restore, read })
     }
 }
 
@@ -81,7 +86,11 @@ impl AgentTools for EngineTools {
         stop: &'a Stop,
     ) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let mut call = CallRequest::new(self.principal.clone(), name, Value::Object(arguments));
+            let (mut principal, arguments) = (self.identity.principal(), Value::Object(arguments));
+            if let Some(questions) = &self.questions {
+                principal.asker = questions.about(&principal, name, &arguments);
+            }
+            let mut call = CallRequest::new(principal, name, arguments);
             call.stop = stop.clone();
             let result = self.engine.call(call).await;
             let meta = Some(Box::new(result.meta.clone()));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentEvent, Conversation, NoInbox, Observer, Turn, TurnEnd, TurnReport};
+use agents::{AgentDefinition, AgentEvent, Conversation, Observer, Turn, TurnEnd, TurnReport};
 use engine::{Asker, Door, Internal, Principal};
 use llm::{Delta, Message};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
 use crate::agent_runtime::{
-    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, new_id, new_row, state_after, stored_text,
+    AgentPlan, AgentRecord, AgentRuntime, MainAgent, ReadyAgent, new_id, new_row, state_after, stored_text,
 };
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
@@ -58,13 +58,22 @@ async fn carry_out(
     let begun = Begun::of(composed, &parts, &arguments.which, task).await?;
     let line = ProgressLine::new().filter(|_| !arguments.json);
     let asker = asker(global, arguments.yes, line);
-    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker).await?;
+    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker.clone()).await?;
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
-    let turn = turn(&ready, &record, view.clone(), stop.clone());
+    let main = parts.as_main(&ready, &record.id, task, asker, &stop)?;
+    let turn = turn(&ready, &record, &main, view.clone(), stop.clone());
     let message = Message::user(covered(task).into_owned());
     let mut signals = Signals::listen()?;
-    let working = turn.run(&mut conversation, Some(message));
+    let working = async {
+        let mut report = turn.run(&mut conversation, Some(message)).await;
+        // The results of agents below may change the answer.
+        while matches!(report.end, TurnEnd::Answer(_)) && main.awaits_messages(&stop).await {
+            let further = turn.run(&mut conversation, None).await;
+            report = further.after(&report);
+        }
+        report
+    };
     tokio::pin!(working);
     let mut signalled = None;
     let kept = record.keep(&stop);
@@ -86,6 +95,7 @@ async fn carry_out(
         }
     };
     record.ended(&report, state_after(&report.end)).await?;
+    main.end().await;
     composed.engine.shutdown().await;
     view.end(&report)?;
     Ok(signalled.map_or_else(|| exit_code(&report.end), ExitCode::from))
@@ -161,7 +171,7 @@ impl Begun {
             model: self.model,
             max_steps: self.max_steps,
             session: id.clone(),
-            accounts: Vec::new(),
+            ..AgentPlan::default()
         };
         let ready = parts.ready(plan, principal).await?;
         let owner = format!("process {}", std::process::id());
@@ -185,6 +195,7 @@ impl Begun {
 pub(super) fn turn<'a>(
     ready: &'a ReadyAgent,
     record: &'a AgentRecord,
+    main: &'a MainAgent,
     observer: Arc<dyn Observer>,
     stop: Stop,
 ) -> Turn<'a> {
@@ -192,10 +203,10 @@ pub(super) fn turn<'a>(
         system: ready.system.clone(),
         temperature: ready.temperature,
         bounds: ready.bounds,
-        model: &ready.model,
+        model: ready.model.as_ref(),
         tools: &ready.tools,
         history: record,
-        inbox: &NoInbox,
+        inbox: &main.mailbox,
         observer,
         stop,
     }

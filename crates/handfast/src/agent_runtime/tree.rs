@@ -1,0 +1,398 @@
+//! The agents of this process, in trees: who is above whom, who waits for whom, and how a tree ends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use engine::{Asker, Engine, Principal};
+use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex};
+use serde_json::Value;
+use store_api::{AgentState, Priority};
+use tokio::sync::{Notify, oneshot};
+use tool::{
+    Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError,
+};
+use tools_agents::MAIN_AGENT;
+
+use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::mailbox::{Letter, Post};
+use crate::agent_runtime::model::EngineModel;
+use crate::agent_runtime::{AgentParts, AgentRuntime};
+use crate::clock::SystemClock;
+
+/// Maximum number of agents of one tree that have not ended.
+pub(crate) const MOST_OF_TREE: usize = 128;
+/// Maximum number of agents above an agent.
+pub(crate) const DEEPEST: usize = 4;
+/// Time for which a question to the agent above can be delivered.
+const AT_QUESTION: Duration = Duration::from_mins(5);
+/// Time for the agents of a tree to end after they were stopped.
+const AT_END: Duration = Duration::from_secs(8);
+
+/// An agent of this process.
+pub(crate) struct LiveAgent {
+    pub(crate) id: String,
+    /// Address of the agent above it: its id, or the session of a main agent outside.
+    pub(crate) parent: String,
+    /// Address of the main agent.
+    pub(crate) root: String,
+    pub(crate) depth: usize,
+    pub(crate) task: String,
+    pub(crate) since: Timestamp,
+    pub(crate) identity: Arc<AgentIdentity>,
+    pub(crate) model: Arc<EngineModel>,
+    pub(crate) stop: Stop,
+    pub(crate) status: Mutex<AgentStatus>,
+}
+
+impl LiveAgent {
+    /// Returns true if the agent has not finished its turn.
+    pub(crate) fn is_working(&self) -> bool {
+        self.status.lock().state == AgentState::Running
+    }
+
+    /// Returns the name of the model that its next request goes to.
+    pub(crate) fn model_name(&self) -> String {
+        let named = self.model.named.lock().clone();
+        named
+            .or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
+            .unwrap_or_default()
+    }
+}
+
+/// State of an agent, as lists show it.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentStatus {
+    pub(crate) state: AgentState,
+    pub(crate) outcome: Option<String>,
+    /// True if the agent has sent its result itself.
+    pub(crate) has_reported: bool,
+}
+
+/// Answer of an agent to a question of the agent below it.
+pub(crate) struct ParentAnswer {
+    pub(crate) is_approved: bool,
+    pub(crate) by: String,
+    pub(crate) reason: Option<String>,
+}
+
+/// The agents of this process.
+#[derive(Default)]
+pub(crate) struct AgentTree {
+    parts: OnceLock<AgentParts>,
+    /// True if agents can outlive the call that starts them.
+    is_serving: AtomicBool,
+    is_closed: AtomicBool,
+    agents: Mutex<BTreeMap<String, Arc<LiveAgent>>>,
+    /// Number of loops that run, for the end of their owners.
+    running: Mutex<BTreeMap<String, usize>>,
+    ended: Condvar,
+    /// Address that each waiting agent waits for.
+    waits: Mutex<BTreeMap<String, String>>,
+    wakes: Mutex<BTreeMap<String, Arc<Notify>>>,
+    /// Open questions by the agent that asks.
+    questions: Mutex<BTreeMap<String, oneshot::Sender<ParentAnswer>>>,
+    /// Those who answer for a human, by the address of a main agent of this process.
+    humans: Mutex<BTreeMap<String, Arc<dyn Asker>>>,
+}
+
+/// Mark of an agent that waits for another one, removed when it is dropped.
+pub(crate) struct Waiting<'a> {
+    tree: &'a AgentTree,
+    who: String,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.tree.waits.lock().remove(&self.who);
+    }
+}
+
+/// Mark of a loop that runs, removed when it is dropped.
+pub(crate) struct RunningLoop {
+    tree: Arc<AgentTree>,
+    root: String,
+}
+
+impl Drop for RunningLoop {
+    fn drop(&mut self) {
+        let mut running = self.tree.running.lock();
+        if let Some(count) = running.get_mut(&self.root) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                running.remove(&self.root);
+            }
+        }
+        self.tree.ended.notify_all();
+    }
+}
+
+impl AgentTree {
+    /// Gives the tree the runtime that it belongs to. The first call counts.
+    pub(crate) fn begin(&self, parts: AgentParts, is_serving: bool) {
+        let _second = self.parts.set(parts);
+        self.is_serving.store(is_serving, Ordering::SeqCst);
+    }
+
+    /// Lets agents of a main agent in this process outlive their calls, with the human who is asked.
+    pub(crate) fn serve(&self, root: &str, human: Arc<dyn Asker>) {
+        self.is_serving.store(true, Ordering::SeqCst);
+        self.humans.lock().insert(root.to_owned(), human);
+    }
+
+    /// Returns the runtime.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if nothing outlives a call here, or the runtime ends.
+    pub(crate) fn runtime(&self) -> Result<AgentRuntime, ToolError> {
+        if !self.is_serving.load(Ordering::SeqCst) {
+            let message = "no agent can outlive this call, because Handfast ends with it";
+            return Err(ToolError::new(Code::Unavailable, message)
+                .hint("`handfast run`, `handfast chat`, `handfast mcp` and `handfast up` have agents"));
+        }
+        let ends = || ToolError::new(Code::Unavailable, "this runtime is shutting down");
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(ends());
+        }
+        self.parts.get().and_then(AgentParts::runtime).ok_or_else(ends)
+    }
+
+    /// Returns the human who is asked for the agents of a main agent.
+    pub(crate) fn human_of(&self, root: &str) -> Arc<dyn Asker> {
+        let known = self.humans.lock().get(root).cloned();
+        known.unwrap_or_else(|| Arc::new(crate::agent_runtime::asker::WaitingAsker))
+    }
+
+    /// Returns the address of the main agent above a session.
+    pub(crate) fn root_of(&self, session: &SessionId) -> String {
+        self.agent(&session.0).map_or_else(|| session.0.clone(), |agent| agent.root.clone())
+    }
+
+    /// Returns an agent of this process.
+    pub(crate) fn agent(&self, id: &str) -> Option<Arc<LiveAgent>> {
+        self.agents.lock().get(id).cloned()
+    }
+
+    /// Returns the agents of a tree, in the order of their creation.
+    pub(crate) fn of_tree(&self, root: &str) -> Vec<Arc<LiveAgent>> {
+        let mut found: Vec<_> =
+            self.agents.lock().values().filter(|agent| agent.root == root).cloned().collect();
+        found.sort_by(|one, two| (one.since, &one.id).cmp(&(two.since, &two.id)));
+        found
+    }
+
+    /// Adds an agent, and marks its loop as running.
+    ///
+    /// # Errors
+    /// `EQUOTA` beyond the number of agents of a tree.
+    pub(crate) fn add(self: &Arc<Self>, agent: Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
+        let mut agents = self.agents.lock();
+        let is_open =
+            |other: &&Arc<LiveAgent>| other.root == agent.root && other.status.lock().state.is_open();
+        if agents.values().filter(is_open).count() >= MOST_OF_TREE {
+            return Err(ToolError::new(Code::Quota, format!("{MOST_OF_TREE} agents work already"))
+                .hint("wait until some have ended; agent_list shows them"));
+        }
+        *self.running.lock().entry(agent.root.clone()).or_default() += 1;
+        let root = agent.root.clone();
+        agents.insert(agent.id.clone(), agent);
+        Ok(RunningLoop { tree: self.clone(), root })
+    }
+
+    /// Returns true if the loop of an agent of this process takes the messages to an address.
+    pub(crate) fn has_loop(&self, address: &str) -> bool {
+        self.agents.lock().contains_key(address)
+    }
+
+    /// Asks the agent above an agent for a permission. Returns `None` if that agent cannot be asked: it waits
+    /// for the one that asks, or its mailbox is full.
+    pub(crate) async fn ask_parent(
+        self: &Arc<Self>,
+        agent: &str,
+        envelope: &Value,
+    ) -> Result<Option<ParentAnswer>, ToolError> {
+        let Some(live) = self.agent(agent) else { return Ok(None) };
+        if self.waits_for(&live.parent, agent) {
+            return Ok(None);
+        }
+        let parts = self.runtime()?;
+        let answer = self.open_question(agent);
+        let letter = Letter {
+            from: agent.to_owned(),
+            to: live.parent.clone(),
+            text: envelope.to_string(),
+            priority: Priority::High,
+            valid: Some(AT_QUESTION),
+        };
+        let post = Post { store: parts.store, workspace: parts.workspace, tree: self.clone() };
+        post.send(letter).await?;
+        Ok(answer.await.ok())
+    }
+
+    /// Returns the bell of a mailbox.
+    pub(crate) fn wake_of(&self, address: &str) -> Arc<Notify> {
+        self.wakes.lock().entry(address.to_owned()).or_default().clone()
+    }
+
+    /// Marks that one agent waits for another.
+    ///
+    /// # Errors
+    /// `ECONFLICT` with the cycle, if the other one waits for the first, also through others.
+    pub(crate) fn wait_for(&self, who: &str, whom: &str, root: &str) -> Result<Waiting<'_>, ToolError> {
+        let mut waits = self.waits.lock();
+        let mut chain = vec![who.to_owned(), whom.to_owned()];
+        let mut next = whom;
+        while let Some(after) = waits.get(next) {
+            chain.push(after.clone());
+            if after == who {
+                let shown: Vec<&str> = chain.iter().map(|one| shown_address(one, root)).collect();
+                let message = format!("the agents would wait for each other: {}", shown.join(" waits for "));
+                return Err(ToolError::new(Code::Conflict, message).hint("answer what you were asked first"));
+            }
+            next = after;
+        }
+        waits.insert(who.to_owned(), whom.to_owned());
+        Ok(Waiting { tree: self, who: who.to_owned() })
+    }
+
+    /// Returns true if an agent waits for another one, or for one that waits for it.
+    pub(crate) fn waits_for(&self, who: &str, whom: &str) -> bool {
+        let waits = self.waits.lock();
+        let mut next = who;
+        while let Some(after) = waits.get(next) {
+            if after == whom {
+                return true;
+            }
+            next = after;
+        }
+        false
+    }
+
+    /// Registers a question of an agent to the agent above it.
+    pub(crate) fn open_question(&self, agent: &str) -> oneshot::Receiver<ParentAnswer> {
+        let (sender, receiver) = oneshot::channel();
+        self.questions.lock().insert(agent.to_owned(), sender);
+        receiver
+    }
+
+    /// Takes the open question of an agent.
+    pub(crate) fn take_question(&self, agent: &str) -> Option<oneshot::Sender<ParentAnswer>> {
+        self.questions.lock().remove(agent)
+    }
+
+    /// Returns true if an agent has an open question.
+    pub(crate) fn has_question(&self, agent: &str) -> bool {
+        self.questions.lock().contains_key(agent)
+    }
+
+    /// Withdraws the open question of an agent.
+    pub(crate) fn forget_question(&self, agent: &str) {
+        self.questions.lock().remove(agent);
+    }
+
+    /// Returns true if an agent below another one works.
+    pub(crate) fn works_below(&self, root: &str) -> bool {
+        self.of_tree(root).iter().any(|agent| agent.id != root && agent.is_working())
+    }
+
+    /// Stops an agent and all below it.
+    pub(crate) fn stop_below(&self, address: &str) {
+        let below: Vec<_> =
+            self.agents.lock().values().filter(|agent| agent.parent == address).cloned().collect();
+        for agent in below {
+            agent.stop.request(StopReason::Cancelled);
+            self.wake_of(&agent.id).notify_one();
+        }
+    }
+
+    /// Stops a tree, and waits until all of its loops have ended.
+    pub(crate) async fn end_tree(self: &Arc<Self>, root: &str) {
+        let owner = Owner::Session(SessionId(root.to_owned()));
+        ResourcePool::stop(self.as_ref(), &owner);
+        let tree = self.clone();
+        // The wait is bounded, and the runtime ends anyway.
+        drop(tokio::task::spawn_blocking(move || tree.join(&owner)).await);
+    }
+
+    fn matching(&self, owner: &Owner) -> Vec<Arc<LiveAgent>> {
+        let is_owned =
+            |agent: &&Arc<LiveAgent>| owner.includes(&Owner::Session(SessionId(agent.root.clone())));
+        self.agents.lock().values().filter(is_owned).cloned().collect()
+    }
+}
+
+/// Returns the id of an address in calls.
+pub(crate) fn shown_address<'a>(address: &'a str, root: &str) -> &'a str {
+    if address == root { MAIN_AGENT } else { address }
+}
+
+impl ResourcePool for AgentTree {
+    fn list(&self, _now: Timestamp) -> Vec<Resource> {
+        let open = self.agents.lock();
+        let open = open.values().filter(|agent| agent.status.lock().state.is_open());
+        let shown = open.map(|agent| Resource {
+            kind: "agent",
+            owner: Owner::Session(SessionId(agent.root.clone())),
+            since: agent.since,
+            description: format!("{}: {}", agent.id, agent.task.chars().take(100).collect::<String>()),
+            usage: ResourceUsage::default(),
+        });
+        shown.collect()
+    }
+
+    fn stop(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            self.is_closed.store(true, Ordering::SeqCst);
+        }
+        for agent in self.matching(owner) {
+            agent.stop.request(StopReason::Cancelled);
+            self.wake_of(&agent.id).notify_one();
+        }
+    }
+
+    fn join(&self, owner: &Owner) {
+        let until = std::time::Instant::now() + AT_END;
+        let is_running = |running: &mut BTreeMap<String, usize>| {
+            running.keys().any(|root| owner.includes(&Owner::Session(SessionId(root.clone()))))
+        };
+        let mut running = self.running.lock();
+        while is_running(&mut running) {
+            if self.ended.wait_until(&mut running, until).timed_out() {
+                break;
+            }
+        }
+        drop(running);
+        for agent in self.matching(owner) {
+            self.agents.lock().remove(&agent.id);
+            self.wakes.lock().remove(&agent.id);
+            self.humans.lock().remove(&agent.root);
+        }
+    }
+}
+
+/// Returns the status of an agent that begins.
+pub(crate) fn begun() -> Mutex<AgentStatus> {
+    Mutex::new(AgentStatus { state: AgentState::Running, outcome: None, has_reported: false })
+}
+
+/// Returns the present time, for rows and lists.
+pub(crate) fn now() -> Timestamp {
+    SystemClock.now()
+}
+
+/// Returns the principal of the call that a tool carries out.
+///
+/// # Errors
+/// `EINTERNAL` if the call has ended.
+pub(crate) fn caller(engine: &Engine, context: &tool::Context) -> Result<Principal, ToolError> {
+    engine.principal_of(&context.call).ok_or_else(|| ToolError::internal("the call has no principal"))
+}
+
+/// Returns an envelope, if a text is one.
+pub(crate) fn envelope(text: &str) -> Option<(String, Value)> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let kind = value.get("type")?.as_str()?.to_owned();
+    value.is_object().then_some((kind, value))
+}

@@ -1,0 +1,114 @@
+//! `create_agent`: starts an agent that works beside the caller.
+
+use std::sync::Arc;
+
+use llm::TaskType;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::{
+    Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::agents::{Agents, WantedAgent};
+use crate::models::Models;
+use crate::routing::candidates;
+
+/// The `create_agent` tool.
+pub struct CreateAgent(pub(crate) Arc<Models>);
+
+/// Arguments of `create_agent`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Task, with everything that the agent has to know: it does not see your conversation.
+    task_description: String,
+    /// `PROVIDER/MODEL` to use.
+    #[serde(default)]
+    model_name: Option<String>,
+    /// What the model must be able to do: vision, tools, thinking, `structured_output`.
+    #[serde(default)]
+    require_caps: Vec<String>,
+    /// Whether the model must think before it answers.
+    #[serde(default)]
+    require_thinking: bool,
+    /// Whether the agent uses your memory; otherwise it has its own.
+    #[serde(default)]
+    shared_memory: bool,
+    /// Rules that narrow what the agent may do, in the form of a profile.
+    #[serde(default)]
+    sandbox_config: Option<Map<String, Value>>,
+}
+
+/// Result of `create_agent`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Id, for `ask_agent`.
+    agent_id: String,
+    /// Model that the agent asks first.
+    model_name: String,
+}
+
+impl Tool for CreateAgent {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "create_agent",
+        title: "Start an agent",
+        description: "Start an agent that works on a task beside you, with a model that the user configured, and at most with your rights. When it ends, its result is a message to the main agent.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"task_description": "Find out why tests/date.py fails.", "model_name": "local/small"}"#,
+            result: r#"{"agent_id": "a1b2c3d4e5", "model_name": "local/small"}"#,
+        },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: false, idempotent: false, open_world: true },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        if args.task_description.trim().is_empty() {
+            return Err(ToolError::validation("task_description", "is empty"));
+        }
+        // The hosts and keys of its requests. Each request is decided on again when it is made.
+        let candidates = candidates(&self.0, TaskType::Coding, args.model_name.as_deref())
+            .map_err(|error| named(error, "model_name"))?;
+        let (effects, login) = Models::effects(&candidates);
+        Ok(Plan { login, ..Plan::of(effects) })
+    }
+
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        let rules = args.sandbox_config.as_ref().map(|rules| format!("\n\n{}", Value::Object(rules.clone())));
+        Some(format!("{}{}", args.task_description, rules.unwrap_or_default()))
+    }
+
+    fn only_waits(&self, _args: &Args) -> bool {
+        true
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let mut caps = args.require_caps;
+        if args.require_thinking {
+            caps.push("thinking".to_owned());
+        }
+        let wanted = WantedAgent {
+            task: args.task_description,
+            model: args.model_name,
+            caps,
+            shared_memory: args.shared_memory,
+            sandbox_config: args.sandbox_config.map(Value::Object),
+        };
+        let created = context.service::<Agents>()?.0.create(context, wanted).await?;
+        Ok(Output { agent_id: created.id, model_name: created.model })
+    }
+}
+
+/// Returns an error about a field under this tool's name of the field.
+pub(crate) fn named(mut error: ToolError, field: &'static str) -> ToolError {
+    error.message = error.message.replace("`model`", &format!("`{field}`"));
+    error
+}
