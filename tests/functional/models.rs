@@ -97,7 +97,7 @@ fn processes_share_the_budget_of_a_day_and_of_a_project() {
     assert_eq!(ask()["ok"], true);
     // Without a limit of the day or the project, nothing is shown and nothing is kept.
     assert_eq!(budgets(&fixture), Value::Null);
-    limited(&fixture, &server, "day_tokens: 2800");
+    limited(&fixture, &server, "day_tokens: 2150");
     let mut asked = 0;
     let refused = loop {
         let answer = ask();
@@ -115,11 +115,11 @@ fn processes_share_the_budget_of_a_day_and_of_a_project() {
     let [day, project] = [&shown[0], &shown[1]];
     let name = day["of"].as_str().unwrap();
     assert!(name.starts_with("day 20") && told.contains(&format!("the budget of the {name} has ")), "{told}");
-    assert_eq!((&day["spent_tokens"], &day["limit_tokens"]), (&json!(asked * 15), &json!(2800)));
+    assert_eq!((&day["spent_tokens"], &day["limit_tokens"]), (&json!(asked * 15), &json!(2150)));
     assert_eq!((&day["reserved_tokens"], &project["spent_tokens"]), (&json!(0), &day["spent_tokens"]));
     let status = fixture.run(&["status"]).stdout;
     assert!(
-        status.contains(&format!("models     {name}: $0.00, {} of 2800 tokens\n", asked * 15)),
+        status.contains(&format!("models     {name}: $0.00, {} of 2150 tokens\n", asked * 15)),
         "{status}"
     );
     // The project has spent that too, although only the day had a limit.

@@ -253,6 +253,7 @@ mod tests {
 
     use llm::{Limit, Routes, Usd, WireFormat};
     use serde_json::json;
+    use spending::{SharedLimits, SpendingBook};
     use testkit::web::{Reply, Server};
     use tool::{Code, Effect, ErasedTool};
 
@@ -370,6 +371,46 @@ mod tests {
         // Each call takes 15 tokens, and the next one must fit with its worst case.
         assert!((1..150).contains(&asked), "{asked}: {}", refused.message);
         assert_eq!(server.seen().len(), asked);
+    }
+
+    #[test]
+    fn a_limit_of_the_day_is_kept_in_the_store_or_nothing_is_sent() {
+        let server = Server::http(|_| hello());
+        let provider = ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap();
+        let day = Limit { tokens: Some(4_000), money: None };
+        let shared = SharedLimits { day, ..SharedLimits::default() };
+        let limits = ModelLimits { shared, ..ModelLimits::default() };
+        let new = || {
+            let providers = [("a".to_owned(), provider.clone())].into();
+            Arc::new(Models::new(providers, Routes::default(), limits).unwrap())
+        };
+        let arguments = |most: u32| json!({"prompt": "a", "model": "a/one", "max_tokens": most});
+        let without = ask(&new(), arguments(10)).unwrap_err();
+        assert_eq!((without.code, server.seen().len()), (Code::Unavailable, 0), "{}", without.message);
+        let folder = tempfile::tempdir().unwrap();
+        let ask = |most: u32| {
+            let runtime = runtime(&folder.path().join("jobs"));
+            let store = Arc::new(store_sqlite::SqliteStore::open(folder.path()).unwrap());
+            let book = Arc::new(SpendingBook::new(store, "/w".into(), None));
+            let workspace = workspace(runtime).with_service(book.clone());
+            let tokio =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let _entered = tokio.enter();
+            let context = workspace.context();
+            let tool = ErasedTool::tool(LlmCall(new()));
+            let answer = testkit::run_in(tool.as_ref(), &context, arguments(most));
+            let spent = book.accounts(context.clock.now()).unwrap().map(|account| account.spent.tokens);
+            (answer, spent)
+        };
+        assert!(ask(1_500).0.is_ok());
+        // Another process, which is another `Models`, has what this one left.
+        let (answer, spent) = ask(1_500);
+        assert!(answer.is_ok());
+        assert_eq!(spent, [30, 30]);
+        let (refused, spent) = ask(3_950);
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.code, server.seen().len(), spent), (Code::Quota, 2, [30, 30]));
+        assert!(refused.message.contains("has 3970 left"), "{}", refused.message);
     }
 
     #[test]
