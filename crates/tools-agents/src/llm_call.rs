@@ -118,7 +118,7 @@ impl Tool for LlmCall {
             args.text()?;
             embedding::model(&self.0)?;
             // The model is part of the runtime, like that of knowledge_search and memory.
-            return Ok(Plan::of([]));
+            return Ok(Plan::of(Vec::new()));
         }
         let candidates = self.candidates(args)?;
         let (effects, login) = Models::effects(&candidates);
