@@ -25,8 +25,7 @@ pub struct LlmCall(pub(crate) Arc<Models>);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Text, or an array of messages `{"role": "user" or "assistant", "content": TEXT}`. For `embedding`, a
-    /// text.
+    /// Text, or messages `{"role": "user" or "assistant", "content": TEXT}`; for `embedding`, a text.
     prompt: Value,
     /// Type of the task, by which the model is chosen. `embedding` returns the vector of the prompt.
     #[serde(default)]
@@ -74,8 +73,7 @@ pub struct Output {
     /// Cost of the answer in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost_estimate: Option<f64>,
-    /// True if the answer ends at a limit; for `embedding`, if the vector is that of the beginning of the
-    /// prompt alone.
+    /// True if the answer ends at a limit, or the vector leaves out the end of the prompt.
     pub(crate) truncated: bool,
     /// Models that failed before, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
