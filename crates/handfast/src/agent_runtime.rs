@@ -14,9 +14,11 @@ mod record;
 mod start;
 mod tools;
 mod tree;
+mod work;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
 pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
-pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, MainAgent, ReadyAgent};
+pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, ReadyAgent};
 pub(crate) use tree::AgentTree;
+pub(crate) use work::Work;

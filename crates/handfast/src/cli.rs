@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
-use crate::cli_agents::RunArgs;
+use crate::cli_agents::{AgentsArgs, RunArgs};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
@@ -269,6 +269,10 @@ pub(crate) enum Command {
     ///
     /// Exits with 0 if the agent has answered, 1 if it failed or a limit ended it, 2 on wrong usage.
     Run(RunArgs),
+    /// Lists the agents of the workspace, each below the one that has started it.
+    ///
+    /// Shows what each has spent, and how many messages were never delivered.
+    Agents(AgentsArgs),
     /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
     Schedule {
         #[command(subcommand)]

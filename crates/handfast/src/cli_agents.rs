@@ -33,3 +33,13 @@ pub(crate) struct WhichAgent {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_steps: Option<u32>,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    /// List agents that have ended, too.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 32] = [
+const COMMANDS: [(&str, &[&str]); 33] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -75,6 +75,7 @@ const COMMANDS: [(&str, &[&str]); 32] = [
     ("logout", PLACE),
     ("browser", PLACE),
     ("run", CALLS),
+    ("agents", PLACE),
     ("schedule", TRIED),
     ("doctor", RULES),
     ("setup", PLACE),
@@ -92,7 +93,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
-    ("Let a model work", &["run", "schedule"]),
+    ("Let a model work", &["run", "agents", "schedule"]),
     ("Use the tools yourself", &["call", "tools"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];

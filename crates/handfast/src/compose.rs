@@ -209,7 +209,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(browsers.clone());
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
-    let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
+    let jobs = Arc::new(job_runtime(
+        book,
+        state.clone(),
+        configuration.toolset.dialect,
+        &configuration.needed.models,
+    ));
     services.insert(jobs.clone());
     let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
     services.insert(spending.clone());

@@ -62,7 +62,7 @@ impl Tool for CreateAgent {
             arguments: r#"{"task_description": "Find out why tests/date.py fails.", "model_name": "local/small"}"#,
             result: r#"{"agent_id": "a1b2c3d4e5", "model_name": "local/small"}"#,
         },
-        level: Level::Moderate,
+        level: Level::Safe,
         class: Class { reads_only: false, destructive: false, idempotent: false, open_world: true },
         timeout: Timeout::fixed(60),
         lane: Lane::Read,

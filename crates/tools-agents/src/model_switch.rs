@@ -50,7 +50,7 @@ impl Tool for ModelSwitch {
             arguments: r#"{"model_name": "local/large"}"#,
             result: r#"{"model_name": "local/large", "previous": "local/small"}"#,
         },
-        level: Level::Moderate,
+        level: Level::Safe,
         class: Class { reads_only: false, destructive: false, idempotent: true, open_world: true },
         timeout: Timeout::fixed(60),
         lane: Lane::Read,

@@ -44,6 +44,8 @@ enum Layer {
     Meaning,
     /// Models of language, behind a transport that the caller hands in.
     Models,
+    /// A model of language that runs on this machine.
+    LocalModels,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -78,12 +80,12 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
-    Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
-    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
+    Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 43] = [
+const LAYERS: [(&str, Layer); 44] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -106,6 +108,7 @@ const LAYERS: [(&str, Layer); 43] = [
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("llm", Models),
+    ("llm-local", LocalModels),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -184,6 +187,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
+        LocalModels => &[Vocabulary, Models, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
@@ -201,8 +205,28 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
+            Vocabulary,
+            Policy,
+            StoreApi,
+            Store,
+            Locks,
+            Settings,
+            Mechanism,
+            Search,
+            Meaning,
+            Knowledge,
+            Engine,
+            Tools,
+            Dialects,
+            Door,
+            Outward,
+            Outgoing,
+            Telling,
+            Browsing,
+            Times,
+            Jobs,
+            Models,
+            LocalModels,
             Budgets,
         ],
     }
@@ -323,6 +347,7 @@ mod tests {
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("llm", &[edge("tool")]),
+            package("llm-local", &[edge("llm"), edge("simd"), edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -346,6 +371,8 @@ mod tests {
             ("fetch", "tool-support"),
             ("llm", "fetch"),
             ("llm", "vault"),
+            ("llm", "llm-local"),
+            ("llm-local", "fetch"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{AgentEvent, Conversation, Observer, Turn, TurnEnd, TurnReport};
+use agents::{AgentEvent, Conversation, Observer, TurnEnd, TurnReport};
 use llm::Message;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::agent_runtime::mailbox::{Letter, Mailbox};
 use crate::agent_runtime::record::{AgentRecord, state_after, stored_text};
 use crate::agent_runtime::start::ReadyAgent;
 use crate::agent_runtime::tree::{LiveAgent, RunningLoop, shown_address};
+use crate::agent_runtime::work::turn;
 use crate::report::warn;
 
 /// Time after which an idle agent ends.
@@ -85,10 +86,11 @@ impl Child {
     async fn work(&self) {
         let mut conversation = Conversation::default();
         let files = Arc::new(Files::default());
+        let turn = turn(&self.ready, &self.record, &self.mailbox, files.clone(), self.live.stop.clone());
         let mut message = Some(Message::user(self.live.task.clone()));
         loop {
             self.live.status.lock().state = AgentState::Running;
-            let report = self.turn(files.clone()).run(&mut conversation, message.take()).await;
+            let report = turn.run(&mut conversation, message.take()).await;
             let is_stopped = self.live.stop.requested().is_some();
             let ends = is_stopped || !matches!(report.end, TurnEnd::Answer(_));
             let state = if ends { state_after(&report.end) } else { AgentState::Idle };
@@ -99,20 +101,6 @@ impl Child {
                 }
                 return;
             }
-        }
-    }
-
-    fn turn(&self, observer: Arc<dyn Observer>) -> Turn<'_> {
-        Turn {
-            system: self.ready.system.clone(),
-            temperature: self.ready.temperature,
-            bounds: self.ready.bounds,
-            model: self.ready.model.as_ref(),
-            tools: &self.ready.tools,
-            history: &self.record,
-            inbox: &self.mailbox,
-            observer,
-            stop: self.live.stop.clone(),
         }
     }
 

@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentTools as _, Bounds};
+use agents::{AgentDefinition, AgentEvent, AgentTools as _, Bounds, Conversation, TurnReport};
 use dialects::{CatalogueKind, Dialect};
-use engine::{Asker, Ceiling, Engine, Principal};
-use llm::{Limit, TaskType, Usd};
+use engine::{Asker, Ceiling, Door, Engine, Internal, Principal};
+use llm::{Limit, Message, TaskType, Usd};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use store_api::Store;
-use tool::{Clock as _, Stop};
+use store_api::{AgentRow, Store};
+use tool::{Clock as _, SessionId, Stop};
 use tools_agents::{ModelTurns, Models};
 
 use crate::agent_runtime::AgentFiles;
@@ -20,8 +20,10 @@ use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
 use crate::agent_runtime::mailbox::Mailbox;
 use crate::agent_runtime::model::EngineModel;
+use crate::agent_runtime::record::{AgentRecord, new_id, new_row, state_after, stored_text};
 use crate::agent_runtime::tools::EngineTools;
 use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
+use crate::agent_runtime::work::Work;
 use crate::clock::SystemClock;
 use crate::compose::Composed;
 use crate::failure::Failure;
@@ -278,6 +280,42 @@ impl AgentRuntime {
             tree: self.tree.clone(),
             running: Mutex::new(Some(running)),
         })
+    }
+
+    /// Lets a new agent carry out a task on its own, such as that of a schedule.
+    ///
+    /// # Errors
+    /// If the agent cannot begin, or the state cannot be written.
+    pub(crate) async fn carry_out(
+        &self,
+        name: &str,
+        parent: &str,
+        task: &str,
+        mut principal: Principal,
+        stop: &Stop,
+    ) -> Result<TurnReport, Failure> {
+        let id = new_id();
+        principal.session = SessionId(id.clone());
+        principal.door = Door::Internal(Internal::Agent);
+        let (created_by, human) = (principal.parent.clone(), principal.asker.clone());
+        let plan = AgentPlan { id: id.clone(), session: id.clone(), ..AgentPlan::default() };
+        let ready = self.ready(plan, principal).await?;
+        let row = AgentRow {
+            name: name.to_owned(),
+            parent: Some(parent.to_owned()),
+            task: stored_text(task),
+            model: ready.model_name.clone(),
+            created_by: created_by.map(|call| call.0).unwrap_or_default(),
+            ..new_row(&id, &self.workspace, &format!("process {}", std::process::id()))
+        };
+        let record = AgentRecord::create(self.store.clone(), row).await?;
+        let main = self.as_main(&ready, &id, task, human, stop)?;
+        let observer = Arc::new(|_: AgentEvent<'_>| {});
+        let work = Work { ready: &ready, record: &record, main: &main, observer, stop: stop.clone() };
+        let report = work.answer(&mut Conversation::default(), Message::user(task)).await;
+        main.end().await;
+        record.ended(&report, state_after(&report.end)).await?;
+        Ok(report)
     }
 
     /// Returns the instructions: those of every agent, of the project, and of the agent's file.

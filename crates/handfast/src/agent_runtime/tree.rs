@@ -396,3 +396,32 @@ pub(crate) fn envelope(text: &str) -> Option<(String, Value)> {
     let kind = value.get("type")?.as_str()?.to_owned();
     value.is_object().then_some((kind, value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_of_agents_that_wait_is_refused_with_the_cycle_and_the_end_of_a_wait_frees_it() {
+        let tree = AgentTree::default();
+        let first = tree.wait_for("main", "a1", "main").unwrap();
+        let second = tree.wait_for("a1", "a2", "main").unwrap();
+        assert!(tree.waits_for("main", "a2") && !tree.waits_for("a2", "main"));
+        let cycle = tree.wait_for("a2", "main", "main").err().unwrap();
+        assert_eq!(cycle.code, Code::Conflict);
+        assert!(cycle.message.ends_with("a2 waits for 0 waits for a1 waits for a2"), "{}", cycle.message);
+        drop(first);
+        let third = tree.wait_for("a2", "main", "main").unwrap();
+        assert!(tree.wait_for("main", "a1", "main").is_err());
+        drop((second, third));
+        assert!(tree.waits.lock().is_empty());
+    }
+
+    #[test]
+    fn only_json_objects_with_a_type_are_envelopes() {
+        assert_eq!(envelope(r#"{"type": "task_result"}"#).unwrap().0, "task_result");
+        for text in ["hello", "7", r#"["type"]"#, r#"{"type": 7}"#, r#"{"kind": "x"}"#] {
+            assert!(envelope(text).is_none(), "{text}");
+        }
+    }
+}

@@ -29,6 +29,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             list(store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
         }
         Some(AuditCommand::Show { call, json }) => show(store, &call, json, record),
+        Some(AuditCommand::Tree { id }) => super::audit_tree::tree(store, &id, record),
         // Verification reveals no calls, so it is not recorded.
         Some(AuditCommand::Verify { expect, json }) => verify(store, expect.as_deref(), json),
         Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
@@ -112,7 +113,7 @@ fn as_cells(call: &RecordedCall, id: String, present: &Present) -> Vec<String> {
 }
 
 /// Returns the actions of a plan in one short line.
-fn summary(plan: &str) -> String {
+pub(super) fn summary(plan: &str) -> String {
     let plan: Value = serde_json::from_str(plan).unwrap_or_default();
     actions(&plan).join(", ").chars().take(80).collect()
 }

@@ -1,8 +1,10 @@
 //! The commands, one file each, and the handling of their results.
 
+mod agents;
 mod approvals;
 mod attach;
 mod audit;
+mod audit_tree;
 mod browser;
 mod call;
 mod changes;
@@ -69,6 +71,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
         Command::Browser { command } => browser::run(global, &command),
+        Command::Agents(arguments) => agents::run(global, &arguments),
         Command::Run(arguments) => run::run(global, &arguments),
         Command::Schedule { command } => schedule::run(global, command),
         Command::Setup { command } => setup::run(global, &command),

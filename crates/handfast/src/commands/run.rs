@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentEvent, Conversation, Observer, Turn, TurnEnd, TurnReport};
+use agents::{AgentDefinition, AgentEvent, Conversation, Observer, TurnEnd, TurnReport};
 use engine::{Asker, Door, Internal, Principal};
 use llm::{Delta, Message};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
 use crate::agent_runtime::{
-    AgentPlan, AgentRecord, AgentRuntime, MainAgent, ReadyAgent, new_id, new_row, state_after, stored_text,
+    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, Work, new_id, new_row, state_after, stored_text,
 };
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
@@ -62,27 +62,15 @@ async fn carry_out(
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
     let main = parts.as_main(&ready, &record.id, task, asker, &stop)?;
-    let turn = turn(&ready, &record, &main, view.clone(), stop.clone());
-    let message = Message::user(covered(task).into_owned());
+    let work =
+        Work { ready: &ready, record: &record, main: &main, observer: view.clone(), stop: stop.clone() };
     let mut signals = Signals::listen()?;
-    let working = async {
-        let mut report = turn.run(&mut conversation, Some(message)).await;
-        // The results of agents below may change the answer.
-        while matches!(report.end, TurnEnd::Answer(_)) && main.awaits_messages(&stop).await {
-            let further = turn.run(&mut conversation, None).await;
-            report = further.after(&report);
-        }
-        report
-    };
+    let working = work.answer(&mut conversation, Message::user(covered(task).into_owned()));
     tokio::pin!(working);
     let mut signalled = None;
-    let kept = record.keep(&stop);
-    tokio::pin!(kept);
-    let mut is_kept = true;
     let report = loop {
         tokio::select! {
             report = &mut working => break report,
-            () = &mut kept, if is_kept => is_kept = false,
             code = signals.next() => {
                 if signalled.is_some() {
                     // The first signal ends the turn cleanly, a second one ends the process at once.
@@ -188,27 +176,6 @@ impl Begun {
             }
         };
         Ok((ready, record, conversation))
-    }
-}
-
-/// Returns a turn of an agent.
-pub(super) fn turn<'a>(
-    ready: &'a ReadyAgent,
-    record: &'a AgentRecord,
-    main: &'a MainAgent,
-    observer: Arc<dyn Observer>,
-    stop: Stop,
-) -> Turn<'a> {
-    Turn {
-        system: ready.system.clone(),
-        temperature: ready.temperature,
-        bounds: ready.bounds,
-        model: ready.model.as_ref(),
-        tools: &ready.tools,
-        history: record,
-        inbox: &main.mailbox,
-        observer,
-        stop,
     }
 }
 
