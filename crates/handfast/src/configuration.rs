@@ -11,6 +11,7 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};
+use tools_agents::Embeddings;
 use tools_data::SkillFolders;
 use vault::HostRule;
 
@@ -368,9 +369,13 @@ impl Configuration {
         let programs = toolchains::programs(&found, place.workspace.clone(), Arc::clone(&written));
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
+        let is_local = server.is_none();
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
-        let models = models(files.of_the_user("models", |settings| settings.models.clone(), warn))?;
+        let models = models(
+            files.of_the_user("models", |settings| settings.models.clone(), warn),
+            embeddings.clone().map(|opens| Embeddings { opens, is_local }),
+        )?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work };
         let canonical = canonical(&needed);
         let at_start = files.at_start(options, dialect);

@@ -5,6 +5,7 @@ mod agents;
 mod answers;
 mod ask_agent;
 mod create_agent;
+mod embedding;
 mod llm_call;
 mod model_switch;
 mod model_transport;
@@ -28,6 +29,7 @@ pub use agents::{
 };
 pub use ask_agent::AskAgent;
 pub use create_agent::CreateAgent;
+pub use embedding::Embeddings;
 pub use llm_call::LlmCall;
 pub use model_switch::ModelSwitch;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};

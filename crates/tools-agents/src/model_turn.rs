@@ -17,7 +17,7 @@ use tool::{
     ToolError,
 };
 
-use crate::models::{Candidate, Models};
+use crate::models::{CallBudget, Candidate, Models};
 use crate::routing::{candidates, failed, router};
 
 /// The `model_turn` tool.
@@ -141,10 +141,10 @@ impl Tool for ModelTurn {
         let pending = turns.take(&args.turn).ok_or_else(unknown)?;
         let PendingTurn { request, needs, session, agents, mut sink } = pending;
         let deadline = Instant::now() + context.timeout;
-        let (ledger, mut account) = self.0.budget(&session);
+        let CallBudget { ledger, mut account, shared } = self.0.budget(context, &session)?;
         account.scopes.extend(agents.into_iter().map(Scope::Agent));
         let mut router = router(context, &candidates, deadline)?;
-        router.ledger = Some(ledger);
+        (router.ledger, router.reserve) = (Some(ledger), shared);
         let task = task_of(&args)?;
         let route = Route { deadline: Some(deadline), account, needs, ..Route::of(task) };
         let end = router.chat(&route, &request, &mut *sink, &context.stop).await;

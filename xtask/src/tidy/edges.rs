@@ -24,6 +24,8 @@ enum Layer {
     Times,
     /// Jobs that are stored and claimed.
     Jobs,
+    /// What models cost, kept in the store.
+    Budgets,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -79,13 +81,13 @@ enum Layer {
 }
 
 use Layer::{
-    Agents, Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
+    Agents, Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
     LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
     Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 44] = [
+const LAYERS: [(&str, Layer); 45] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -94,6 +96,7 @@ const LAYERS: [(&str, Layer); 44] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("jobs", Jobs),
+    ("spending", Budgets),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -192,13 +195,15 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
+        Budgets => &[Vocabulary, StoreApi, Models],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => {
-            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
-        }
+        Tools => &[
+            Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward,
+            Outgoing,
+        ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
@@ -227,6 +232,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Models,
             LocalModels,
             Agents,
+            Budgets,
         ],
     }
 }
@@ -240,7 +246,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory | Jobs => &[TestKit, Store],
+        Engine | Memory | Jobs | Budgets => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],

@@ -11,6 +11,7 @@ use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
 use tool::{BoxFuture, Code, ToolError};
 
 use crate::agent_runtime::record::blocking;
+use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tree::{AgentTree, now, shown_address};
 use crate::report::{covered, warn};
 
@@ -44,6 +45,11 @@ fn failed(problem: String) -> ToolError {
 }
 
 impl Post {
+    /// Returns the mail of a runtime's workspace.
+    pub(crate) fn of(parts: &AgentRuntime, tree: &Arc<AgentTree>) -> Self {
+        Self { store: parts.store.clone(), workspace: parts.workspace.clone(), tree: tree.clone() }
+    }
+
     /// Sends a message, and wakes its receiver. Returns the number of the message.
     ///
     /// # Errors
