@@ -68,7 +68,7 @@ pub(crate) struct Composed {
     pub(crate) models: Arc<Models>,
     /// Requests of agents to their models.
     pub(crate) turns: Arc<ModelTurns>,
-    /// What the models have cost, for all processes of the state.
+    /// Costs of the models, for all processes of the state.
     pub(crate) spending: Arc<SpendingBook>,
     /// Agents of this process.
     pub(crate) tree: Arc<AgentTree>,

@@ -32,7 +32,7 @@ struct StoredHold {
 
 impl Reserve for StoredLedger {
     fn reserve(&self, worst: WorstCase) -> BoxFuture<'_, Result<Box<dyn Hold>, ReserveError>> {
-        // Nothing is awaited between the reservation and its hold, so a dropped future reserves nothing.
+        // INVARIANT: no await lies between the reservation and its hold, so a dropped future reserves nothing.
         Box::pin(async move { self.reserve_now(worst) })
     }
 }

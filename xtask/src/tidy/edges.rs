@@ -24,7 +24,7 @@ enum Layer {
     Times,
     /// Jobs that are stored and claimed.
     Jobs,
-    /// What models cost, kept in the store.
+    /// Costs of models, kept in the store.
     Budgets,
     /// Waiting for the locks of other processes.
     Locks,

@@ -47,7 +47,7 @@ struct Status {
     vault: VaultStatus,
 }
 
-/// What models have cost on one account, and its limits.
+/// Account of what models have cost, with its limits.
 #[derive(Debug, Serialize)]
 struct ModelBudget {
     /// Owner of the account, such as `day 2026-11-28`.
