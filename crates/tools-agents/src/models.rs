@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use fetch::address::Target;
 use llm::{Account, Ledger, Limit, ModelInfo, Reserve, Routes, Scope, TaskType, WireFormat, known};
+use memory::OpenModel;
 use parking_lot::Mutex;
 use spending::{SharedLimits, SpendingBook};
 use tool::{Context, Effect, ToolError};
 use tool_support::{EndpointError, endpoint};
-
-use crate::embedding::Embeddings;
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
@@ -56,6 +55,15 @@ impl ModelProvider {
         let key = self.key.iter().map(|name| Effect::UseSecret { name: name.clone(), host: host.clone() });
         [connect].into_iter().chain(key).collect()
     }
+}
+
+/// The model that makes vectors.
+#[derive(Clone)]
+pub struct Embeddings {
+    /// Function that opens the model.
+    pub opens: OpenModel,
+    /// True if the model runs on this machine, so that it costs nothing.
+    pub is_local: bool,
 }
 
 /// Limits on what models cost.

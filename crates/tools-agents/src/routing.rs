@@ -8,8 +8,8 @@ use std::time::Instant;
 use fetch::address::Target;
 use fetch::web::Web;
 use llm::{
-    Attempt, AttemptError, Limits, Model, ModelError, ModelInfo, Provider, RemoteModel, RouteError, RouteFault, Router,
-    Routes, TaskType,
+    Attempt, AttemptError, Limits, Model, ModelError, ModelInfo, Provider, RemoteModel, RouteError,
+    RouteFault, Router, Routes, TaskType,
 };
 use tool::{Code, Context, StopReason, ToolError};
 use tool_support::{RequestPart, permission, secret};

@@ -181,7 +181,7 @@ impl Mailbox {
     pub(crate) async fn has_messages(&self) -> bool {
         let (store, workspace) = (self.post.store.clone(), self.post.workspace.clone());
         let address = self.address.clone();
-        // What was handed out and is not yet acknowledged counts as waiting too.
+        // Messages that were handed out and are not yet acknowledged count as waiting too.
         let handed_out = u64::try_from(self.claimed.lock().len()).unwrap_or(u64::MAX);
         let waiting = blocking(move || store.mail().waiting(&workspace, &address)).await;
         waiting.is_ok_and(|waiting| waiting > handed_out)
@@ -198,7 +198,7 @@ impl Mailbox {
                 Some(_) => format!("[Late answer of agent {from}]"),
                 None => format!("[Message from agent {from}]"),
             };
-            // Nobody waits for an answer of the main agent.
+            // The main agent answers nobody.
             if row.in_reply_to.is_none() && self.address != self.root {
                 self.asked.lock().push((row.id, row.from.clone()));
             }

@@ -78,7 +78,7 @@ impl MainAgent {
     }
 }
 
-/// What an agent is to be, beyond its file.
+/// Choices about an agent, beyond its file.
 #[derive(Clone, Default)]
 pub(crate) struct AgentPlan {
     /// Id of the agent.
@@ -172,7 +172,15 @@ impl AgentRuntime {
             accounts,
             next: AtomicU64::new(0),
         });
-        Ok(ReadyAgent { model, tools, system, bounds, temperature: definition.temperature, model_name, human })
+        Ok(ReadyAgent {
+            model,
+            tools,
+            system,
+            bounds,
+            temperature: definition.temperature,
+            model_name,
+            human,
+        })
     }
 
     /// Adds a main agent of this process to the tree: agents below it can outlive the calls that start them,

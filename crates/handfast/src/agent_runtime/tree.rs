@@ -92,7 +92,7 @@ pub(crate) struct AgentTree {
     wakes: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// Open questions by the agent that asks.
     questions: Mutex<BTreeMap<String, oneshot::Sender<ParentAnswer>>>,
-    /// Those who answer for a human, by the address of a main agent of this process.
+    /// Askers of humans, by the address of a main agent of this process.
     humans: Mutex<BTreeMap<String, Arc<dyn Asker>>>,
 }
 
