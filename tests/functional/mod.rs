@@ -40,6 +40,7 @@ mod knowledge;
 mod library;
 mod linear;
 mod load;
+mod local_model;
 mod log;
 mod manners;
 mod mcp;

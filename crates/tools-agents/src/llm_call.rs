@@ -65,28 +65,28 @@ pub(crate) enum Task {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Text of the answer; for `embedding`, the vector as a JSON array.
-    pub(crate) response: String,
+    response: String,
     /// Model that answered, as `PROVIDER/MODEL`; for `embedding`, the name of the model.
-    pub(crate) model_used: String,
+    model_used: String,
     /// Tokens of the request and of the answer.
-    pub(crate) tokens_used: Tokens,
+    tokens_used: Tokens,
     /// Cost of the answer in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cost_estimate: Option<f64>,
+    cost_estimate: Option<f64>,
     /// True if the answer ends at a limit, or the vector leaves out the end of the prompt.
-    pub(crate) truncated: bool,
+    truncated: bool,
     /// Models that failed before, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tried: Vec<String>,
+    tried: Vec<String>,
 }
 
 /// Tokens of an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Tokens {
     /// Tokens of the request.
-    pub(crate) input: u64,
+    input: u64,
     /// Tokens of the answer.
-    pub(crate) output: u64,
+    output: u64,
 }
 
 impl Tool for LlmCall {
