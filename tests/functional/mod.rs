@@ -2,7 +2,8 @@
 
 mod agent;
 mod agent_clients;
-mod agents;
+pub(crate) mod agents;
+mod agents_below;
 mod approval_prompts;
 mod approvals;
 mod arguments;

@@ -22,7 +22,7 @@ use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
-use crate::agent_runtime::{AgentParts, AgentRuntime, AgentTree, Host};
+use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
 use crate::at_start;
 use crate::browser_program;
 use crate::clock::SystemClock;
@@ -277,11 +277,27 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         traces,
         reload,
     };
-    composed.tree.begin(AgentParts::new(&AgentRuntime::of(&composed)), serves_many);
+    composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     Ok(composed)
 }
 
 impl Composed {
+    /// Returns the part of the runtime that agents need.
+    pub(crate) fn agents(&self) -> AgentRuntime {
+        let configuration = self.reload.host_environment.configuration.as_deref();
+        AgentRuntime {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            models: self.models.clone(),
+            turns: self.turns.clone(),
+            dialect: self.toolset.dialect,
+            catalogue: self.toolset.listed(),
+            workspace: self.workspace.clone(),
+            files: AgentFiles::of(&self.workspace, configuration),
+            reload: self.reload.clone(),
+        }
+    }
+
     /// Gives traces a last chance to be sent. Call this last in a command, because no requested
     /// result depends on traces.
     pub(crate) fn close_traces(&self) {

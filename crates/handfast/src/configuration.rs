@@ -252,6 +252,8 @@ pub(crate) struct Configuration {
     /// True if the workspace has a file that is not trusted.
     pub(crate) is_narrowed: bool,
     pub(crate) sources: Vec<Source>,
+    /// Profiles that labels are bound to.
+    pub(crate) labels: Labels,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
     /// Ceiling for the permissions of all callers.
@@ -299,16 +301,6 @@ impl Configuration {
         let state = state_folder(options, &host_environment)?;
         let store = open_store(options, &host_environment)?;
         Self::read(options, &host_environment, &place, &state, store.as_ref(), Vec::new(), warn)
-    }
-
-    /// Returns the profiles that labels are bound to.
-    pub(crate) fn labels(
-        options: &RunOptions,
-        host_environment: &HostEnvironment,
-        place: &Place,
-        store: &dyn Store,
-    ) -> Result<Labels, Failure> {
-        Ok(Files::read(options, host_environment, place, store)?.labels())
     }
 
     /// Reads the files, and warns about ignored settings.
@@ -403,6 +395,7 @@ impl Configuration {
             profile,
             mode: files.mode(options.mode),
             sources: files.into_sources(options.source()),
+            labels,
             ceiling: ceiling(&options.permissions),
             protected,
             closed: database_patterns(&needed.databases, &place.workspace),

@@ -95,3 +95,19 @@ impl Tool for AgentList {
         Ok(Output { agents: agents.collect(), messages: messages.into_iter().map(Message::from).collect() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+    use crate::tests::refused;
+
+    #[test]
+    fn refuses_a_wait_that_is_no_number_of_seconds() {
+        let tool = ErasedTool::tool(AgentList);
+        let error = refused(&tool, json!({"wait_seconds": "long"}));
+        assert_eq!(error.code, Code::Validation, "{}", error.message);
+    }
+}

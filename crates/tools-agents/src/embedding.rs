@@ -1,21 +1,24 @@
 //! Vectors of texts for `llm_call`, from the model with which knowledge and memory search by meaning.
 
-use memory::OpenModel;
 use tool::{Code, Context, StopReason, ToolError};
 
-use crate::llm_call::{Output, Tokens};
-use crate::models::Models;
+use crate::models::{Embeddings, Models};
 
 /// Bytes of usual text in one token, for a model that does not tell its tokens.
 const USUAL_BYTES: usize = 3;
 
-/// The model that makes vectors.
-#[derive(Clone)]
-pub struct Embeddings {
-    /// Function that opens the model.
-    pub opens: OpenModel,
-    /// True if the model runs on this machine, so that it costs nothing.
-    pub is_local: bool,
+/// Vector of a text.
+pub(crate) struct MadeVector {
+    /// JSON array of numbers.
+    pub(crate) json: String,
+    /// Name of the model.
+    pub(crate) model: String,
+    /// Tokens of the text.
+    pub(crate) tokens: u64,
+    /// Cost in US dollars; `None` if it is unknown.
+    pub(crate) cost: Option<f64>,
+    /// True if the model read only the beginning.
+    pub(crate) is_cut: bool,
 }
 
 /// Returns the model that makes vectors.
@@ -33,7 +36,7 @@ pub(crate) fn embed(
     models: &Models,
     text: &str,
     named: Option<&str>,
-) -> Result<Output, ToolError> {
+) -> Result<MadeVector, ToolError> {
     let Embeddings { opens, is_local } = model(models)?;
     if !is_local && models.limit_money() {
         let message =
@@ -71,13 +74,12 @@ pub(crate) fn embed(
         context.warn(format!("{name} does not tell its tokens: `tokens_used.input` is an estimate"));
         text.len().div_ceil(USUAL_BYTES)
     });
-    Ok(Output {
-        response,
-        model_used: name.clone(),
-        tokens_used: Tokens { input: tokens as u64, output: 0 },
-        cost_estimate: is_local.then_some(0.0),
-        truncated: extent.is_cut,
-        tried: Vec::new(),
+    Ok(MadeVector {
+        json: response,
+        model: name.clone(),
+        tokens: tokens as u64,
+        cost: is_local.then_some(0.0),
+        is_cut: extent.is_cut,
     })
 }
 
@@ -92,6 +94,8 @@ mod tests {
 
     use super::*;
     use crate::tests::{runtime, workspace};
+    use memory::OpenModel;
+
     use crate::{LlmCall, ModelLimits};
 
     /// A model that counts words, and reads three of them.

@@ -29,11 +29,10 @@ pub use agents::{
 };
 pub use ask_agent::AskAgent;
 pub use create_agent::CreateAgent;
-pub use embedding::Embeddings;
 pub use llm_call::LlmCall;
 pub use model_switch::ModelSwitch;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
-pub use models::{ModelLimits, ModelProvider, Models};
+pub use models::{Embeddings, ModelLimits, ModelProvider, Models};
 pub use runtime::JobRuntime;
 pub use schedule_history::ScheduleHistory;
 pub use schedule_list::ScheduleList;

@@ -82,7 +82,7 @@ pub struct Output {
 
 /// Tokens of an answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Tokens {
+struct Tokens {
     /// Tokens of the request.
     pub(crate) input: u64,
     /// Tokens of the answer.
@@ -138,7 +138,15 @@ impl Tool for LlmCall {
         let request = args.request()?;
         if args.task_type == Task::Embedding {
             args.warn_of_unused(context);
-            return embedding::embed(context, &self.0, args.text()?, args.model.as_deref());
+            let made = embedding::embed(context, &self.0, args.text()?, args.model.as_deref())?;
+            return Ok(Output {
+                response: made.json,
+                model_used: made.model,
+                tokens_used: Tokens { input: made.tokens, output: 0 },
+                cost_estimate: made.cost,
+                truncated: made.is_cut,
+                tried: Vec::new(),
+            });
         }
         let candidates = self.candidates(&args)?;
         let deadline = Instant::now() + context.timeout;

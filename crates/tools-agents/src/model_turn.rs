@@ -54,7 +54,7 @@ pub struct Output {
 pub struct PendingTurn {
     /// Request.
     pub request: ChatRequest,
-    /// What the model must be able to do.
+    /// Abilities that the model must have.
     pub needs: Vec<Capability>,
     /// Session whose budget pays, which is that of the agent that was started first.
     pub session: String,
@@ -169,5 +169,24 @@ fn task_of(args: &Args) -> Result<TaskType, ToolError> {
 impl ModelTurn {
     fn candidates(&self, args: &Args) -> Result<Vec<Candidate<'_>>, ToolError> {
         candidates(&self.0, task_of(args)?, args.model.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::ErasedTool;
+
+    use super::*;
+    use crate::tests::{local, refused};
+
+    #[test]
+    fn refuses_a_turn_that_no_loop_has_added_and_is_in_no_list() {
+        let tool = ErasedTool::tool(ModelTurn(local("http://127.0.0.1:9", None)));
+        let unknown = refused(&tool, json!({"turn": "no-such", "task_type": "coding"}));
+        assert_eq!(unknown.code, Code::NotFound, "{}", unknown.message);
+        let task = refused(&tool, json!({"turn": "t1", "task_type": "poetry"}));
+        assert_eq!(task.code, Code::Validation, "{}", task.message);
+        assert!(!tool.is_listed());
     }
 }

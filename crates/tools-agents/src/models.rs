@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use fetch::address::Target;
 use llm::{Account, Ledger, Limit, ModelInfo, Reserve, Routes, Scope, TaskType, WireFormat, known};
+use memory::OpenModel;
 use parking_lot::Mutex;
 use spending::{SharedLimits, SpendingBook};
 use tool::{Context, Effect, ToolError};
 use tool_support::{EndpointError, endpoint};
-
-use crate::embedding::Embeddings;
-use crate::routing::candidates;
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
@@ -57,6 +55,15 @@ impl ModelProvider {
         let key = self.key.iter().map(|name| Effect::UseSecret { name: name.clone(), host: host.clone() });
         [connect].into_iter().chain(key).collect()
     }
+}
+
+/// The model that makes vectors.
+#[derive(Clone)]
+pub struct Embeddings {
+    /// Function that opens the model.
+    pub opens: OpenModel,
+    /// True if the model runs on this machine, so that it costs nothing.
+    pub is_local: bool,
 }
 
 /// Limits on what models cost.
@@ -170,16 +177,6 @@ impl Models {
         }
         let keys = candidates.iter().filter_map(|candidate| candidate.provider.key.clone());
         (effects, keys.collect())
-    }
-
-    /// Returns the facts about the model that a type of task asks first, or about the one that is named.
-    ///
-    /// # Errors
-    /// `EUNAVAILABLE` if there is none, `EVALIDATION` if the name is none of a model.
-    pub fn preferred(&self, task: TaskType, named: Option<&str>) -> Result<(String, ModelInfo), ToolError> {
-        let first = candidates(self, task, named)?.into_iter().next();
-        let first = first.ok_or_else(|| ToolError::internal("there is no candidate"))?;
-        Ok((first.name, first.info))
     }
 
     /// Opens the account of an agent with its limit. Requests that name the agent are paid from it too.

@@ -46,6 +46,8 @@ enum Layer {
     Models,
     /// A model of language that runs on this machine.
     LocalModels,
+    /// The loop of agents over interfaces that the caller implements.
+    Agents,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -79,13 +81,14 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
-    LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
-    Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs,
+    Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy,
+    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary,
+    Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 44] = [
+const LAYERS: [(&str, Layer); 45] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -109,6 +112,7 @@ const LAYERS: [(&str, Layer); 44] = [
     ("embed-bert", Meaning),
     ("llm", Models),
     ("llm-local", LocalModels),
+    ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -188,6 +192,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],
+        Agents => &[Vocabulary, Models],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
@@ -227,6 +232,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Jobs,
             Models,
             LocalModels,
+            Agents,
             Budgets,
         ],
     }

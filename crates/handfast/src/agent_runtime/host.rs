@@ -19,7 +19,8 @@ use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::child::Child;
 use crate::agent_runtime::mailbox::{Letter, Mailbox, Post};
 use crate::agent_runtime::record::{AgentRecord, new_id, new_row, stored_text};
-use crate::agent_runtime::start::{AgentPlan, AgentRuntime};
+use crate::agent_runtime::runtime::AgentRuntime;
+use crate::agent_runtime::start::AgentPlan;
 use crate::agent_runtime::tree::{
     AgentTree, DEEPEST, LiveAgent, ParentAnswer, begun, caller, envelope, now, shown_address,
 };
@@ -30,17 +31,6 @@ const VALID: Duration = Duration::from_mins(10);
 
 /// The tree as the tools know it.
 pub(crate) struct Host(pub(crate) Arc<AgentTree>);
-
-impl AgentRuntime {
-    fn post(&self) -> Post {
-        Post { store: self.store.clone(), workspace: self.workspace.clone(), tree: self.tree.clone() }
-    }
-
-    /// Opens the mailbox of an agent of this process.
-    pub(crate) fn mailbox(&self, address: &str, root: &str) -> Mailbox {
-        Mailbox::new(self.post(), address.to_owned(), root.to_owned())
-    }
-}
 
 impl AgentHost for Host {
     fn create<'a>(
@@ -163,7 +153,7 @@ impl Host {
             ..new_row(&id, &parts.workspace, &format!("process {}", std::process::id()))
         };
         let record = AgentRecord::create(parts.store.clone(), row).await.map_err(wrong)?;
-        let mailbox = parts.mailbox(&id, &root);
+        let mailbox = Mailbox::new(Post::of(&parts, tree), id.clone(), root.clone());
         tokio::spawn(Child { live, ready, record, mailbox, running }.live());
         Ok(CreatedAgent { id, model })
     }
@@ -217,7 +207,7 @@ impl Host {
         if is_main && is_request {
             let _waiting = tree.wait_for(&own, &to, &root)?;
             let answer = tree.open_question(&own);
-            parts.post().send(letter(Some(VALID))).await?;
+            Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
             let answer = tokio::time::timeout(context.timeout.min(VALID), answer).await;
             tree.forget_question(&own);
             let Ok(Ok(answer)) = answer else {
@@ -228,17 +218,17 @@ impl Host {
             return self.with_mail(&parts, &own, &root, status, answer.reason).await;
         }
         if is_main {
-            parts.post().send(letter(None)).await?;
+            Post::of(&parts, &self.0).send(letter(None)).await?;
             return self.with_mail(&parts, &own, &root, "delivered", None).await;
         }
         let _waiting = tree.wait_for(&own, &to, &root)?;
         let wake = tree.wake_of(&own);
-        let mail = parts.post().send(letter(Some(VALID))).await?;
+        let mail = Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
         let timeout = tokio::time::sleep(context.timeout.saturating_sub(Duration::from_secs(1)));
         tokio::pin!(timeout);
         let answer = loop {
             let rung = wake.notified();
-            if let Some(answer) = parts.post().take_answer(mail, &own).await? {
+            if let Some(answer) = Post::of(&parts, &self.0).take_answer(mail, &own).await? {
                 break answer;
             }
             if tree.agent(&to).is_none_or(|agent| !agent.status.lock().state.is_open()) {
@@ -335,7 +325,7 @@ impl Host {
         if self.0.has_loop(own) {
             return Ok(Vec::new());
         }
-        let rows = parts.post().take_all(own).await?;
+        let rows = Post::of(parts, &self.0).take_all(own).await?;
         let mail = rows
             .into_iter()
             .map(|row| AgentMail { from: shown_address(&row.from, root).to_owned(), text: row.body });

@@ -11,6 +11,7 @@ use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
 use tool::{BoxFuture, Code, ToolError};
 
 use crate::agent_runtime::record::blocking;
+use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tree::{AgentTree, now, shown_address};
 use crate::report::{covered, warn};
 
@@ -44,6 +45,11 @@ fn failed(problem: String) -> ToolError {
 }
 
 impl Post {
+    /// Returns the mail of a runtime's workspace.
+    pub(crate) fn of(parts: &AgentRuntime, tree: &Arc<AgentTree>) -> Self {
+        Self { store: parts.store.clone(), workspace: parts.workspace.clone(), tree: tree.clone() }
+    }
+
     /// Sends a message, and wakes its receiver. Returns the number of the message.
     ///
     /// # Errors
@@ -175,7 +181,7 @@ impl Mailbox {
     pub(crate) async fn has_messages(&self) -> bool {
         let (store, workspace) = (self.post.store.clone(), self.post.workspace.clone());
         let address = self.address.clone();
-        // What was handed out and is not yet acknowledged counts as waiting too.
+        // Messages that were handed out and are not yet acknowledged count as waiting too.
         let handed_out = u64::try_from(self.claimed.lock().len()).unwrap_or(u64::MAX);
         let waiting = blocking(move || store.mail().waiting(&workspace, &address)).await;
         waiting.is_ok_and(|waiting| waiting > handed_out)
@@ -192,7 +198,7 @@ impl Mailbox {
                 Some(_) => format!("[Late answer of agent {from}]"),
                 None => format!("[Message from agent {from}]"),
             };
-            // Nobody waits for an answer of the main agent.
+            // The main agent answers nobody.
             if row.in_reply_to.is_none() && self.address != self.root {
                 self.asked.lock().push((row.id, row.from.clone()));
             }

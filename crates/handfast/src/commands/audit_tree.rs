@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use engine::{RecordedCall, full_id, recorded_calls};
+use engine::{RecordedCall, actions, full_id, recorded_calls};
 use serde_json::{Value, json};
 use store_api::{Filter, Store};
 
 use super::Failure;
-use super::audit::summary;
 use super::checkpoints::refused;
 use crate::clock::SystemClock;
 use crate::moment::Present;
@@ -76,4 +75,10 @@ fn cells(depth: usize, call: &RecordedCall, present: &Present) -> Vec<String> {
         present.local(row.time),
         summary(row.plan.as_deref().unwrap_or_default()),
     ]
+}
+
+/// Returns the actions of a plan in one short line.
+pub(super) fn summary(plan: &str) -> String {
+    let plan: Value = serde_json::from_str(plan).unwrap_or_default();
+    actions(&plan).join(", ").chars().take(80).collect()
 }
