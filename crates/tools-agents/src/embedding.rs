@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Asks for a vector, and returns the answer with the warnings.
-    fn ask(models: &Arc<Models>, more: Value) -> (Result<Value, ToolError>, String) {
+    fn ask(models: &Arc<Models>, more: &Value) -> (Result<Value, ToolError>, String) {
         let folder = tempfile::tempdir().unwrap();
         let workspace = workspace(runtime(folder.path()));
         let context = workspace.context();
@@ -148,18 +148,18 @@ mod tests {
     #[test]
     fn a_text_has_a_vector_without_any_provider_and_costs_nothing_on_this_machine() {
         let local = models(true, ModelLimits::default());
-        let (answer, warnings) = ask(&local, json!({"prompt": "ships and boats", "model": "words"}));
+        let (answer, warnings) = ask(&local, &json!({"prompt": "ships and boats", "model": "words"}));
         let expected = json!({"response": "[0.6,-0.8]", "model_used": "words", "cost_estimate": 0.0,
             "tokens_used": {"input": 3, "output": 0}, "truncated": false});
         assert_eq!((answer.unwrap(), warnings.as_str()), (expected, ""));
-        let (answer, warnings) = ask(&local, json!({"prompt": "one two three four", "temperature": 0.5}));
+        let (answer, warnings) = ask(&local, &json!({"prompt": "one two three four", "temperature": 0.5}));
         assert_eq!(answer.unwrap()["truncated"], true);
         assert!(
             warnings.contains("longer than words reads") && warnings.contains("`temperature`"),
             "{warnings}"
         );
         // A server does not tell its tokens, and has no known price.
-        let (answer, warnings) = ask(&models(false, ModelLimits::default()), json!({"prompt": "ships"}));
+        let (answer, warnings) = ask(&models(false, ModelLimits::default()), &json!({"prompt": "ships"}));
         let answer = answer.unwrap();
         assert_eq!((&answer["tokens_used"]["input"], answer.get("cost_estimate")), (&json!(2), None));
         assert!(warnings.contains("`tokens_used.input` is an estimate"), "{warnings}");
@@ -186,13 +186,13 @@ mod tests {
                 "damaged",
             ),
         ] {
-            let error = ask(models, arguments.clone()).0.unwrap_err();
+            let error = ask(models, &arguments).0.unwrap_err();
             assert_eq!(error.code, code, "{arguments}: {}", error.message);
             assert!(error.message.contains(told), "{arguments}: {}", error.message);
         }
         // A budget in money does not keep from the local model, which costs nothing.
-        assert!(ask(&models(true, dear), json!({"prompt": "a"})).0.is_ok());
-        let none = ask(&Arc::default(), json!({"prompt": "a"})).0.unwrap_err();
+        assert!(ask(&models(true, dear), &json!({"prompt": "a"})).0.is_ok());
+        let none = ask(&Arc::default(), &json!({"prompt": "a"})).0.unwrap_err();
         assert!(none.hint.unwrap().contains("handfast setup embeddings"));
     }
 
