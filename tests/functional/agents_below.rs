@@ -19,7 +19,7 @@ fn thinking(answers: impl Fn(&str, &[Value]) -> Reply + Send + Sync + 'static) -
 
 /// Returns the whole conversation of a request as text.
 fn whole(messages: &[Value]) -> String {
-    messages.iter().map(|message| message.to_string()).collect::<Vec<_>>().join("\n")
+    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the id of the agent that a conversation has started.

@@ -24,8 +24,8 @@ use tool::{AnyTool, ErasedTool};
 
 pub use agent_list::AgentList;
 pub use agents::{
-    AgentHost, AgentMail, AgentMessage, Agents, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT,
-    SwitchedModel, WantedAgent,
+    AgentHost, AgentMail, AgentMessage, AgentOverview, Agents, AskedAgent, CreatedAgent, ListedAgent,
+    MAIN_AGENT, SwitchedModel, WantedAgent,
 };
 pub use ask_agent::AskAgent;
 pub use create_agent::CreateAgent;

@@ -41,13 +41,20 @@ pub struct Args {
 pub struct Output {
     /// Model that answered.
     model_used: String,
-    /// Tokens of the request.
-    input_tokens: u64,
-    /// Tokens of the answer.
-    output_tokens: u64,
+    /// Tokens of the request and of the answer.
+    tokens_used: Tokens,
     /// Cost in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_estimate: Option<f64>,
+}
+
+/// Tokens of an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Tokens {
+    /// Tokens of the request.
+    input: u64,
+    /// Tokens of the answer.
+    output: u64,
 }
 
 /// Request that waits for its call.
@@ -114,7 +121,7 @@ impl Tool for ModelTurn {
         example: Example {
             files: &[],
             arguments: r#"{"turn": "t1", "task_type": "coding"}"#,
-            result: r#"{"model_used": "local/small", "input_tokens": 12, "output_tokens": 3}"#,
+            result: r#"{"model_used": "local/small", "tokens_used": {"input": 12, "output": 3}}"#,
         },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: false, idempotent: false, open_world: true },
@@ -151,8 +158,10 @@ impl Tool for ModelTurn {
         let output = match &end {
             Ok(routed) => Ok(Output {
                 model_used: routed.model.clone(),
-                input_tokens: routed.response.usage.input,
-                output_tokens: routed.response.usage.output,
+                tokens_used: Tokens {
+                    input: routed.response.usage.input,
+                    output: routed.response.usage.output,
+                },
                 cost_estimate: routed.cost.map(llm::Usd::dollars),
             }),
             Err(error) => Err(failed(error)),

@@ -19,7 +19,7 @@ use testkit::{FixedClock, Workspace};
 use tool::{BoxFuture, Context, Effect, ForeseenCall, Hosts, LaterCalls, Level, ToolError};
 
 use crate::{
-    AgentHost, AgentMail, AgentMessage, Agents, AskedAgent, CreatedAgent, JobRuntime, ListedAgent,
+    AgentHost, AgentMessage, AgentOverview, Agents, AskedAgent, CreatedAgent, JobRuntime, ListedAgent,
     ModelLimits, ModelProvider, ModelTurns, Models, PendingTurn, SwitchedModel, WantedAgent,
 };
 
@@ -121,7 +121,7 @@ impl AgentHost for OneAgent {
         &'a self,
         _context: &'a Context,
         _wait: Duration,
-    ) -> BoxFuture<'a, Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError>> {
+    ) -> BoxFuture<'a, Result<AgentOverview, ToolError>> {
         let agent = ListedAgent {
             id: "a1b2c3d4e5".to_owned(),
             parent: "0".to_owned(),
@@ -130,7 +130,7 @@ impl AgentHost for OneAgent {
             model: "local/small".to_owned(),
             outcome: Some("A wrong time zone.".to_owned()),
         };
-        Box::pin(std::future::ready(Ok((vec![agent], Vec::new()))))
+        Box::pin(std::future::ready(Ok(AgentOverview { agents: vec![agent], messages: Vec::new() })))
     }
 }
 

@@ -97,9 +97,10 @@ impl Asker for CallAsker {
                 });
                 let answer = self.questions.ask_parent(&envelope);
                 if let Ok(Ok(Some(answer))) = tokio::time::timeout(FOR_PARENT, answer).await {
-                    return match answer.is_approved {
-                        true => Answer::Once { by: answer.by },
-                        false => Answer::Denied { by: answer.by, message: answer.reason },
+                    return if answer.is_approved {
+                        Answer::Once { by: answer.by }
+                    } else {
+                        Answer::Denied { by: answer.by, message: answer.reason }
                     };
                 }
                 tree.forget_question(agent);

@@ -11,8 +11,8 @@ use serde_json::Value;
 use store_api::{AgentRow, Priority};
 use tool::{BoxFuture, Code, Context, SessionId, Stop, ToolError};
 use tools_agents::{
-    AgentHost, AgentMail, AgentMessage, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT, SwitchedModel,
-    WantedAgent,
+    AgentHost, AgentMail, AgentMessage, AgentOverview, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT,
+    SwitchedModel, WantedAgent,
 };
 
 use crate::agent_runtime::asker::ParentQuestions;
@@ -61,13 +61,13 @@ impl AgentHost for Host {
         &'a self,
         context: &'a Context,
         wait: Duration,
-    ) -> BoxFuture<'a, Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError>> {
+    ) -> BoxFuture<'a, Result<AgentOverview, ToolError>> {
         Box::pin(self.listed(context, wait))
     }
 }
 
 /// Converts a failure to prepare an agent.
-fn wrong(failure: Failure) -> ToolError {
+fn wrong(failure: &Failure) -> ToolError {
     let code = if failure.exit_code == 2 { Code::Validation } else { Code::Runtime };
     ToolError::new(code, failure.error.to_string())
 }
@@ -130,7 +130,7 @@ impl Host {
             accounts,
             questions: Some(questions),
         };
-        let ready = parts.ready(plan, principal).await.map_err(wrong)?;
+        let ready = parts.ready(plan, principal).await.map_err(|failure| wrong(&failure))?;
         let model = ready.model_name.clone();
         let live = Arc::new(LiveAgent {
             id: id.clone(),
@@ -152,7 +152,8 @@ impl Host {
             created_by: context.call.0.clone(),
             ..new_row(&id, &parts.workspace, &format!("process {}", std::process::id()))
         };
-        let record = AgentRecord::create(parts.store.clone(), row).await.map_err(wrong)?;
+        let record =
+            AgentRecord::create(parts.store.clone(), row).await.map_err(|failure| wrong(&failure))?;
         let mailbox = Mailbox::new(Post::of(&parts, tree), id.clone(), root.clone());
         tokio::spawn(Child { live, ready, record, mailbox, running }.live());
         Ok(CreatedAgent { id, model })
@@ -352,18 +353,14 @@ impl Host {
                 format!("{name} cannot do {}", words.join(", ")),
             ));
         }
-        let profile = agent.identity.bind(&parts, &name).await.map_err(wrong)?;
+        let profile = agent.identity.bind(&parts, &name).await.map_err(|failure| wrong(&failure))?;
         let before = own.named.lock().replace(name.clone());
         let before =
             before.map_or_else(|| parts.models.preferred(own.task, None).map(|(name, _)| name), Ok)?;
         Ok(SwitchedModel { model: name, before, profile })
     }
 
-    async fn listed(
-        &self,
-        context: &Context,
-        wait: Duration,
-    ) -> Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError> {
+    async fn listed(&self, context: &Context, wait: Duration) -> Result<AgentOverview, ToolError> {
         let tree = &self.0;
         let parts = tree.runtime()?;
         let (own, root) = (context.session.0.clone(), tree.root_of(&context.session));
@@ -394,7 +391,7 @@ impl Host {
                 outcome: status.outcome,
             }
         });
-        Ok((shown.collect(), mail))
+        Ok(AgentOverview { agents: shown.collect(), messages: mail })
     }
 }
 

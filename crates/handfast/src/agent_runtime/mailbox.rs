@@ -40,7 +40,7 @@ pub(crate) struct Letter {
     pub(crate) valid: Option<Duration>,
 }
 
-fn failed(problem: String) -> ToolError {
+fn failed(problem: &str) -> ToolError {
     ToolError::new(Code::Runtime, format!("the mailbox cannot be used: {problem}"))
 }
 
@@ -69,7 +69,7 @@ impl Post {
         };
         let store = self.store.clone();
         let sent = blocking(move || store.mail().send(&new, MOST_WAITING.0, MOST_WAITING.1));
-        match sent.await.map_err(failed)? {
+        match sent.await.map_err(|problem| failed(&problem))? {
             SendOutcome::Sent(id) => {
                 self.tree.wake_of(&letter.to).notify_one();
                 Ok(id)
@@ -86,7 +86,9 @@ impl Post {
     pub(crate) async fn answer(&self, mail: i64, from: &str, to: &str, text: &str) -> Result<(), ToolError> {
         let (store, from, text) = (self.store.clone(), from.to_owned(), covered(text).into_owned());
         // A message that was answered before is not answered again.
-        blocking(move || store.mail().answer(mail, &from, &text, now())).await.map_err(failed)?;
+        blocking(move || store.mail().answer(mail, &from, &text, now()))
+            .await
+            .map_err(|problem| failed(&problem))?;
         self.tree.wake_of(to).notify_waiters();
         self.tree.wake_of(to).notify_one();
         Ok(())
@@ -95,14 +97,17 @@ impl Post {
     /// Takes the answer to a message, if it is there.
     pub(crate) async fn take_answer(&self, mail: i64, to: &str) -> Result<Option<String>, ToolError> {
         let (store, to) = (self.store.clone(), to.to_owned());
-        let reply = blocking(move || store.mail().take_reply(mail, &to)).await.map_err(failed)?;
+        let reply =
+            blocking(move || store.mail().take_reply(mail, &to)).await.map_err(|problem| failed(&problem))?;
         Ok(reply.map(|reply| reply.body))
     }
 
     /// Claims the messages for an address.
     async fn claim(&self, address: &str) -> Result<Vec<MailRow>, ToolError> {
         let (store, workspace, to) = (self.store.clone(), self.workspace.clone(), address.to_owned());
-        blocking(move || store.mail().claim(&to, &workspace, now(), CLAIM, AT_ONCE)).await.map_err(failed)
+        blocking(move || store.mail().claim(&to, &workspace, now(), CLAIM, AT_ONCE))
+            .await
+            .map_err(|problem| failed(&problem))
     }
 
     /// Acknowledges claimed messages.
@@ -117,7 +122,7 @@ impl Post {
             }
             Ok(())
         });
-        acknowledged.await.map_err(failed)
+        acknowledged.await.map_err(|problem| failed(&problem))
     }
 
     /// Takes the messages of a caller who reads them in an answer.

@@ -222,11 +222,6 @@ impl View {
         self.text(&format!("{}{text}\n", if is_open { "\n" } else { "" }));
     }
 
-    fn json(&self, value: &Value) {
-        // A closed pipe is found at the end.
-        let _closed = print(&format!("{value}\n"));
-    }
-
     /// Writes the end of a run.
     fn end(&self, report: &TurnReport) -> Result<(), Failure> {
         let cost = (report.cost > llm::Usd::ZERO).then(|| report.cost.dollars());
@@ -272,7 +267,8 @@ impl Observer for View {
     fn take(&self, event: AgentEvent<'_>) {
         if self.is_json {
             if let Some(line) = json_of(&event) {
-                self.json(&line);
+                // A closed pipe is found at the end.
+                let _closed = print(&format!("{line}\n"));
             }
             return;
         }
@@ -309,7 +305,7 @@ impl Observer for View {
                 self.line(&format!("< {}", visible(text).chars().take(LINE).collect::<String>()));
             }
             AgentEvent::Summarised { messages } => {
-                self.line(&format!("[{messages} messages were summarised]"))
+                self.line(&format!("[{messages} messages were summarised]"));
             }
             AgentEvent::Delta(_) => {}
         }
