@@ -2,7 +2,8 @@
 
 mod agent;
 mod agent_clients;
-mod agents;
+pub(crate) mod agents;
+mod agents_below;
 mod approval_prompts;
 mod approvals;
 mod arguments;
@@ -40,6 +41,7 @@ mod knowledge;
 mod library;
 mod linear;
 mod load;
+mod local_model;
 mod log;
 mod manners;
 mod mcp;

@@ -21,7 +21,7 @@ pub struct AgentDefinition {
     pub tools: Option<Vec<String>>,
     /// Profile that it works under, in addition to that of its caller.
     pub profile: Option<String>,
-    /// What its model must be able to do.
+    /// Abilities that its model must have.
     pub caps: Vec<Capability>,
     /// Randomness.
     pub temperature: Option<f64>,

@@ -41,7 +41,7 @@ pub struct ModelAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelFailure {
-    /// What the caller can do about it.
+    /// Kind, by which the caller decides what to do.
     pub kind: ModelFailureKind,
     /// Reason, with what to do.
     pub message: String,

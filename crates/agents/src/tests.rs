@@ -129,7 +129,7 @@ struct Stored(Mutex<Vec<StoredMessage>>);
 
 impl History for Stored {
     fn append<'a>(&'a self, messages: &'a [StoredMessage]) -> BoxFuture<'a, Result<(), HistoryError>> {
-        // What is stored is JSON.
+        // A store keeps JSON.
         let messages: Vec<StoredMessage> =
             serde_json::from_str(&serde_json::to_string(messages).unwrap()).unwrap();
         self.0.lock().extend(messages);

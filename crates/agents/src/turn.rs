@@ -87,7 +87,7 @@ pub enum TurnEnd {
     Stopped(StopReason),
     /// A limit ended it. The text names the limit.
     Limit(String),
-    /// It could not go on. The text says why, and what to do.
+    /// A failure ended it. The text says why, and what to do.
     Failed(String),
 }
 

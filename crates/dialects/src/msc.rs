@@ -104,7 +104,12 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         takes: &[
             text("task_description", Need::Required, "Task, with all that it needs to know"),
             text("model_name", Need::Optional, "PROVIDER/MODEL"),
-            field("require_caps", Kind::Texts, Need::Default("[]"), "vision, tools, thinking, structured_output"),
+            field(
+                "require_caps",
+                Kind::Texts,
+                Need::Default("[]"),
+                "vision, tools, thinking, structured_output",
+            ),
             field("require_thinking", Kind::Switch, Need::Default("false"), "Model must think"),
             field("shared_memory", Kind::Switch, Need::Default("false"), "Share your memory"),
             field("sandbox_config", Kind::Any, Need::Optional, "Profile that narrows it further"),

@@ -1,4 +1,4 @@
-//! What a model sees of tools and results, for a loop within this program: the same as through a client.
+//! Tools and results as a model sees them, for a loop within this program: the same as through a client.
 
 use dialects::{CatalogueKind, Dialect};
 use rmcp::model::ContentBlock;

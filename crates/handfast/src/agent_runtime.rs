@@ -11,14 +11,17 @@ mod identity;
 mod mailbox;
 mod model;
 mod record;
+mod runtime;
 mod start;
 mod tools;
 mod tree;
+mod waiting_asker;
 mod work;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
 pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
-pub(crate) use start::{AgentParts, AgentPlan, AgentRuntime, MainAgent, ReadyAgent};
+pub(crate) use runtime::{AgentParts, AgentRuntime};
+pub(crate) use start::{AgentPlan, MainAgent, ReadyAgent};
 pub(crate) use tree::AgentTree;
 pub(crate) use work::{Work, turn};

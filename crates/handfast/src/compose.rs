@@ -14,6 +14,7 @@ use jobs::ScheduleBook;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
+use spending::SpendingBook;
 use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
@@ -21,7 +22,7 @@ use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
-use crate::agent_runtime::{AgentParts, AgentRuntime, AgentTree, Host};
+use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
 use crate::at_start;
 use crate::browser_program;
 use crate::clock::SystemClock;
@@ -67,6 +68,8 @@ pub(crate) struct Composed {
     pub(crate) models: Arc<Models>,
     /// Requests of agents to their models.
     pub(crate) turns: Arc<ModelTurns>,
+    /// Costs of the models, for all processes of the state.
+    pub(crate) spending: Arc<SpendingBook>,
     /// Agents of this process.
     pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
@@ -213,6 +216,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         &configuration.needed.models,
     ));
     services.insert(jobs.clone());
+    let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
+    services.insert(spending.clone());
     let turns = Arc::new(ModelTurns::default());
     services.insert(turns.clone());
     let tree = Arc::new(AgentTree::default());
@@ -267,15 +272,32 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         jobs,
         models: configuration.needed.models.clone(),
         turns,
+        spending,
         tree,
         traces,
         reload,
     };
-    composed.tree.begin(AgentParts::new(&AgentRuntime::of(&composed)), serves_many);
+    composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     Ok(composed)
 }
 
 impl Composed {
+    /// Returns the part of the runtime that agents need.
+    pub(crate) fn agents(&self) -> AgentRuntime {
+        let configuration = self.reload.host_environment.configuration.as_deref();
+        AgentRuntime {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            models: self.models.clone(),
+            turns: self.turns.clone(),
+            dialect: self.toolset.dialect,
+            catalogue: self.toolset.listed(),
+            workspace: self.workspace.clone(),
+            files: AgentFiles::of(&self.workspace, configuration),
+            reload: self.reload.clone(),
+        }
+    }
+
     /// Gives traces a last chance to be sent. Call this last in a command, because no requested
     /// result depends on traces.
     pub(crate) fn close_traces(&self) {

@@ -11,6 +11,7 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};
+use tools_agents::Embeddings;
 use tools_data::SkillFolders;
 use vault::HostRule;
 
@@ -251,6 +252,8 @@ pub(crate) struct Configuration {
     /// True if the workspace has a file that is not trusted.
     pub(crate) is_narrowed: bool,
     pub(crate) sources: Vec<Source>,
+    /// Profiles that labels are bound to.
+    pub(crate) labels: Labels,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
     /// Ceiling for the permissions of all callers.
@@ -298,16 +301,6 @@ impl Configuration {
         let state = state_folder(options, &host_environment)?;
         let store = open_store(options, &host_environment)?;
         Self::read(options, &host_environment, &place, &state, store.as_ref(), Vec::new(), warn)
-    }
-
-    /// Returns the profiles that labels are bound to.
-    pub(crate) fn labels(
-        options: &RunOptions,
-        host_environment: &HostEnvironment,
-        place: &Place,
-        store: &dyn Store,
-    ) -> Result<Labels, Failure> {
-        Ok(Files::read(options, host_environment, place, store)?.labels())
     }
 
     /// Reads the files, and warns about ignored settings.
@@ -368,9 +361,13 @@ impl Configuration {
         let programs = toolchains::programs(&found, place.workspace.clone(), Arc::clone(&written));
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
+        let is_local = server.is_none();
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
-        let models = models(files.of_the_user("models", |settings| settings.models.clone(), warn))?;
+        let models = models(
+            files.of_the_user("models", |settings| settings.models.clone(), warn),
+            embeddings.clone().map(|opens| Embeddings { opens, is_local }),
+        )?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work };
         let canonical = canonical(&needed);
         let at_start = files.at_start(options, dialect);
@@ -398,6 +395,7 @@ impl Configuration {
             profile,
             mode: files.mode(options.mode),
             sources: files.into_sources(options.source()),
+            labels,
             ceiling: ceiling(&options.permissions),
             protected,
             closed: database_patterns(&needed.databases, &place.workspace),

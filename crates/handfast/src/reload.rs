@@ -162,10 +162,9 @@ impl Reload {
         store: &dyn Store,
         label: &str,
     ) -> Result<Option<(String, Policy)>, Failure> {
-        let labels = Configuration::labels(&self.options, &self.host_environment, &self.place, store)?;
-        let Some(profile) = labels.get(label) else { return Ok(None) };
+        let Some(profile) = self.read(store, &self.options)?.labels.remove(label) else { return Ok(None) };
         let options = RunOptions { profile: None, label: Some(label.to_owned()), ..self.options.clone() };
-        Ok(Some((profile.clone(), self.compiled(store, &options, None)?)))
+        Ok(Some((profile, self.compiled(store, &options, None)?)))
     }
 
     /// Returns the policy of a profile, narrowed by further rules of the same profile.
@@ -185,12 +184,15 @@ impl Reload {
         options: &RunOptions,
         more: Option<Source>,
     ) -> Result<Policy, Failure> {
-        let (environment, own) = (&self.host_environment, self.own.clone());
-        let mut configuration =
-            Configuration::read(options, environment, &self.place, &self.state, store, own, &|_: &str| {})?;
+        let mut configuration = self.read(store, options)?;
         configuration.close(&self.closed);
         configuration.sources.extend(more);
         compile(&configuration, &|_: &str| {})
+    }
+
+    fn read(&self, store: &dyn Store, options: &RunOptions) -> Result<Configuration, Failure> {
+        let (environment, own) = (&self.host_environment, self.own.clone());
+        Configuration::read(options, environment, &self.place, &self.state, store, own, &|_: &str| {})
     }
 
     fn stamps(&self, store: &dyn Store) -> Stamps {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::{
     BrowserRules, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits, Lines, List,
-    ListEntry, Mode, Origin, ParentAnswers, PolicyError, ProfileSource, Profiles, Rule, Undoable, UnlistedHosts,
+    ListEntry, Mode, Origin, ParentAnswers, PolicyError, ProfileSource, Profiles, Rule, Undoable,
+    UnlistedHosts,
 };
 
 /// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
@@ -131,7 +132,10 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             ("dangerous", source.dangerous == Some(Dangerous::Ask)),
             ("undoable", source.undoable == Some(Undoable::Pass)),
             ("unlisted_hosts", source.unlisted_hosts == Some(UnlistedHosts::Ask)),
-            ("parent_may_answer", source.parent_may_answer.is_some_and(|answers| answers != ParentAnswers::Never)),
+            (
+                "parent_may_answer",
+                source.parent_may_answer.is_some_and(|answers| answers != ParentAnswers::Never),
+            ),
             ("commands_see", source.commands_see == Some(CommandsSee::Workspace)),
             ("isolation", source.isolation.is_some_and(|isolation| isolation != Isolation::Namespaces)),
             ("strict", source.strict == Some(false)),

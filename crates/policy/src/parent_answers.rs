@@ -12,13 +12,13 @@ use tool::Level;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ParentAnswers {
-    /// Those of level `destructive` and below.
+    /// Questions of level `destructive` and below.
     Destructive,
-    /// Those of level `moderate` and below.
+    /// Questions of level `moderate` and below.
     Moderate,
-    /// Those of level `safe`.
+    /// Questions of level `safe`.
     Safe,
-    /// None: a human answers all of them.
+    /// No question: a human answers all of them.
     #[default]
     Never,
 }

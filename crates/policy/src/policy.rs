@@ -20,8 +20,8 @@ use crate::path::{
 use crate::push::PushRules;
 use crate::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
-    List, Mode, Names, Origin, ParentAnswers, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable,
-    UnlistedHosts, Warning,
+    List, Mode, Names, Origin, ParentAnswers, PathVerdict, PolicyError, Programs, RootRight, Rule, Source,
+    Undoable, UnlistedHosts, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.

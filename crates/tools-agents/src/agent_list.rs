@@ -8,7 +8,7 @@ use tool::{
     Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::agents::Agents;
+use crate::agents::{AgentOverview, Agents};
 use crate::ask_agent::Message;
 
 /// The `agent_list` tool.
@@ -28,7 +28,7 @@ pub struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Agents, in the order of their creation.
-    agents: Vec<Agent>,
+    agents: Vec<Entry>,
     /// Messages to you that have arrived. Each is given once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     messages: Vec<Message>,
@@ -36,7 +36,7 @@ pub struct Output {
 
 /// Agent in the list.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Agent {
+struct Entry {
     /// Id.
     agent_id: String,
     /// Id of the agent above it; 0 is the main agent.
@@ -83,8 +83,8 @@ impl Tool for AgentList {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let wait = Duration::from_secs(args.wait_seconds.into());
-        let (agents, messages) = context.service::<Agents>()?.0.list(context, wait).await?;
-        let agents = agents.into_iter().map(|agent| Agent {
+        let AgentOverview { agents, messages } = context.service::<Agents>()?.0.list(context, wait).await?;
+        let agents = agents.into_iter().map(|agent| Entry {
             agent_id: agent.id,
             parent: agent.parent,
             state: agent.state.to_owned(),
@@ -93,5 +93,21 @@ impl Tool for AgentList {
             outcome: agent.outcome,
         });
         Ok(Output { agents: agents.collect(), messages: messages.into_iter().map(Message::from).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+    use crate::tests::refused;
+
+    #[test]
+    fn refuses_a_wait_that_is_no_number_of_seconds() {
+        let tool = ErasedTool::tool(AgentList);
+        let error = refused(&tool, json!({"wait_seconds": "long"}));
+        assert_eq!(error.code, Code::Validation, "{}", error.message);
     }
 }

@@ -57,7 +57,7 @@ pub trait AgentHost: Send + Sync {
         &'a self,
         context: &'a Context,
         wait: std::time::Duration,
-    ) -> BoxFuture<'a, Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError>>;
+    ) -> BoxFuture<'a, Result<AgentOverview, ToolError>>;
 }
 
 /// Agent that a caller wants.
@@ -124,6 +124,15 @@ pub struct SwitchedModel {
     pub before: String,
     /// Profile that the model's provider is bound to, if it is bound to one.
     pub profile: Option<String>,
+}
+
+/// Agents of a tree, and messages for a caller.
+#[derive(Debug, Clone)]
+pub struct AgentOverview {
+    /// Agents, in the order of their creation.
+    pub agents: Vec<ListedAgent>,
+    /// Messages for the caller that have arrived.
+    pub messages: Vec<AgentMail>,
 }
 
 /// Agent in a list.

@@ -117,3 +117,26 @@ impl Tool for AskAgent {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+    use crate::tests::refused;
+
+    #[test]
+    fn refuses_a_message_that_is_empty_or_too_long_or_of_an_unknown_priority() {
+        let tool = ErasedTool::tool(AskAgent);
+        for arguments in [
+            json!({"agent_id": "a", "message": " "}),
+            json!({"agent_id": "a", "message": "x".repeat(LONGEST + 1)}),
+            json!({"agent_id": "a", "message": "x", "priority": "urgent"}),
+            json!({"message": "x"}),
+        ] {
+            let error = refused(&tool, arguments);
+            assert_eq!(error.code, Code::Validation, "{}", error.message);
+        }
+    }
+}

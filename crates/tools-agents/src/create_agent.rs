@@ -26,13 +26,13 @@ pub struct Args {
     /// `PROVIDER/MODEL` to use.
     #[serde(default)]
     model_name: Option<String>,
-    /// What the model must be able to do: vision, tools, thinking, `structured_output`.
+    /// Abilities that the model must have: vision, tools, thinking, `structured_output`.
     #[serde(default)]
     require_caps: Vec<String>,
-    /// Whether the model must think before it answers.
+    /// True if the model must think before it answers.
     #[serde(default)]
     require_thinking: bool,
-    /// Whether the agent uses your memory; otherwise it has its own.
+    /// True if the agent uses your memory; otherwise it has its own.
     #[serde(default)]
     shared_memory: bool,
     /// Rules that narrow what the agent may do, in the form of a profile.
@@ -111,4 +111,31 @@ impl Tool for CreateAgent {
 pub(crate) fn named(mut error: ToolError, field: &'static str) -> ToolError {
     error.message = error.message.replace("`model`", &format!("`{field}`"));
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+    use crate::tests::{local, refused};
+
+    #[test]
+    fn refuses_an_empty_task_and_a_model_that_nobody_configured_and_starts_nothing() {
+        let tool = ErasedTool::tool(CreateAgent(local("http://127.0.0.1:9", None)));
+        let empty = refused(&tool, json!({"task_description": " "}));
+        assert_eq!(empty.code, Code::Validation, "{}", empty.message);
+        let extra = refused(&tool, json!({"task_description": "a", "depth": 3}));
+        assert_eq!(extra.code, Code::Validation, "{}", extra.message);
+        let none = ErasedTool::tool(CreateAgent(Arc::default()));
+        let unset = refused(&none, json!({"task_description": "a"}));
+        assert_eq!(unset.code, Code::Unavailable, "{}", unset.message);
+    }
+
+    #[test]
+    fn a_field_is_named_as_the_caller_knows_it() {
+        let error = named(ToolError::validation("model", "is none"), "model_name");
+        assert!(error.message.contains("`model_name`"), "{}", error.message);
+    }
 }

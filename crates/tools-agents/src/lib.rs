@@ -5,6 +5,7 @@ mod agents;
 mod answers;
 mod ask_agent;
 mod create_agent;
+mod embedding;
 mod llm_call;
 mod model_switch;
 mod model_transport;
@@ -23,15 +24,15 @@ use tool::{AnyTool, ErasedTool};
 
 pub use agent_list::AgentList;
 pub use agents::{
-    AgentHost, AgentMail, AgentMessage, Agents, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT, SwitchedModel,
-    WantedAgent,
+    AgentHost, AgentMail, AgentMessage, AgentOverview, Agents, AskedAgent, CreatedAgent, ListedAgent,
+    MAIN_AGENT, SwitchedModel, WantedAgent,
 };
 pub use ask_agent::AskAgent;
 pub use create_agent::CreateAgent;
 pub use llm_call::LlmCall;
 pub use model_switch::ModelSwitch;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
-pub use models::{ModelLimits, ModelProvider, Models};
+pub use models::{Embeddings, ModelLimits, ModelProvider, Models};
 pub use runtime::JobRuntime;
 pub use schedule_history::ScheduleHistory;
 pub use schedule_list::ScheduleList;

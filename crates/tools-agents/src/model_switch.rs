@@ -74,3 +74,25 @@ impl Tool for ModelSwitch {
         Ok(Output { model_name: switched.model, previous: switched.before, profile: switched.profile })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+    use crate::tests::{local, refused, two_providers};
+
+    #[test]
+    fn refuses_a_model_of_no_provider_by_the_name_of_the_field() {
+        let error =
+            refused(&ErasedTool::tool(ModelSwitch(two_providers())), json!({"model_name": "other/large"}));
+        assert_eq!(error.code, Code::Validation, "{}", error.message);
+        assert!(error.message.contains("`model_name`"), "{}", error.message);
+        let empty = refused(
+            &ErasedTool::tool(ModelSwitch(local("http://127.0.0.1:9", None))),
+            json!({"model_name": ""}),
+        );
+        assert_eq!(empty.code, Code::Validation, "{}", empty.message);
+    }
+}

@@ -17,7 +17,7 @@ use tool::{
     ToolError,
 };
 
-use crate::models::{Candidate, Models};
+use crate::models::{CallBudget, Candidate, Models};
 use crate::routing::{candidates, failed, router};
 
 /// The `model_turn` tool.
@@ -42,20 +42,27 @@ pub struct Args {
 pub struct Output {
     /// Model that answered.
     model_used: String,
-    /// Tokens of the request.
-    input_tokens: u64,
-    /// Tokens of the answer.
-    output_tokens: u64,
+    /// Tokens of the request and of the answer.
+    tokens_used: Tokens,
     /// Cost in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_estimate: Option<f64>,
+}
+
+/// Tokens of an answer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Tokens {
+    /// Tokens of the request.
+    input: u64,
+    /// Tokens of the answer.
+    output: u64,
 }
 
 /// Request that waits for its call.
 pub struct PendingTurn {
     /// Request.
     pub request: ChatRequest,
-    /// What the model must be able to do.
+    /// Abilities that the model must have.
     pub needs: Vec<Capability>,
     /// Session whose budget pays, which is that of the agent that was started first.
     pub session: String,
@@ -115,7 +122,7 @@ impl Tool for ModelTurn {
         example: Example {
             files: &[],
             arguments: r#"{"turn": "t1", "task_type": "coding"}"#,
-            result: r#"{"model_used": "local/small", "input_tokens": 12, "output_tokens": 3}"#,
+            result: r#"{"model_used": "local/small", "tokens_used": {"input": 12, "output": 3}}"#,
         },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: false, idempotent: false, open_world: true },
@@ -142,18 +149,20 @@ impl Tool for ModelTurn {
         let pending = turns.take(&args.turn).ok_or_else(unknown)?;
         let PendingTurn { request, needs, session, agents, mut sink } = pending;
         let deadline = Instant::now() + context.timeout;
-        let (ledger, mut account) = self.0.budget(&session);
+        let CallBudget { ledger, mut account, shared } = self.0.budget(context, &session)?;
         account.scopes.extend(agents.into_iter().map(Scope::Agent));
         let mut router = router(context, &candidates, deadline)?;
-        router.ledger = Some(ledger);
+        (router.ledger, router.reserve) = (Some(ledger), shared);
         let task = task_of(&args)?;
         let route = Route { deadline: Some(deadline), account, needs, ..Route::of(task) };
         let end = router.chat(&route, &request, &mut *sink, &context.stop).await;
         let output = match &end {
             Ok(routed) => Ok(Output {
                 model_used: routed.model.clone(),
-                input_tokens: routed.response.usage.input,
-                output_tokens: routed.response.usage.output,
+                tokens_used: Tokens {
+                    input: routed.response.usage.input,
+                    output: routed.response.usage.output,
+                },
                 cost_estimate: routed.cost.map(llm::Usd::dollars),
             }),
             Err(error) => Err(failed(error)),
@@ -170,5 +179,24 @@ fn task_of(args: &Args) -> Result<TaskType, ToolError> {
 impl ModelTurn {
     fn candidates(&self, args: &Args) -> Result<Vec<Candidate<'_>>, ToolError> {
         candidates(&self.0, task_of(args)?, args.model.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::ErasedTool;
+
+    use super::*;
+    use crate::tests::{local, refused};
+
+    #[test]
+    fn refuses_a_turn_that_no_loop_has_added_and_is_in_no_list() {
+        let tool = ErasedTool::tool(ModelTurn(local("http://127.0.0.1:9", None)));
+        let unknown = refused(&tool, json!({"turn": "no-such", "task_type": "coding"}));
+        assert_eq!(unknown.code, Code::NotFound, "{}", unknown.message);
+        let task = refused(&tool, json!({"turn": "t1", "task_type": "poetry"}));
+        assert_eq!(task.code, Code::Validation, "{}", task.message);
+        assert!(!tool.is_listed());
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fetch::address::Target;
-use llm::{Account, Ledger, Limit, ModelInfo, Routes, Scope, TaskType, WireFormat, known};
+use llm::{Account, Ledger, Limit, ModelInfo, Reserve, Routes, Scope, TaskType, WireFormat, known};
+use memory::OpenModel;
 use parking_lot::Mutex;
-use tool::{Effect, ToolError};
+use spending::{SharedLimits, SpendingBook};
+use tool::{Context, Effect, ToolError};
 use tool_support::{EndpointError, endpoint};
-
-use crate::routing::candidates;
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
@@ -57,6 +57,15 @@ impl ModelProvider {
     }
 }
 
+/// The model that makes vectors.
+#[derive(Clone)]
+pub struct Embeddings {
+    /// Function that opens the model.
+    pub opens: OpenModel,
+    /// True if the model runs on this machine, so that it costs nothing.
+    pub is_local: bool,
+}
+
 /// Limits on what models cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelLimits {
@@ -64,6 +73,18 @@ pub struct ModelLimits {
     pub call: Limit,
     /// Limit of one session.
     pub session: Limit,
+    /// Limits of the day and of the project, which all processes of a state share.
+    pub shared: SharedLimits,
+}
+
+/// Budgets of a call.
+pub(crate) struct CallBudget {
+    /// Budgets of this process.
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
+    /// Account of the call in this process.
+    pub(crate) account: Account,
+    /// Budgets of all processes; `None` if neither the day nor the project has a limit.
+    pub(crate) shared: Option<Arc<dyn Reserve>>,
 }
 
 /// A model that a call may ask.
@@ -81,6 +102,7 @@ pub struct Models {
     routes: Routes,
     limits: ModelLimits,
     ledger: Arc<Mutex<Ledger>>,
+    embeddings: Option<Embeddings>,
 }
 
 impl Models {
@@ -93,7 +115,7 @@ impl Models {
         routes: Routes,
         limits: ModelLimits,
     ) -> Result<Self, String> {
-        let models = Self { providers, routes, limits, ledger: Arc::default() };
+        let models = Self { providers, routes, limits, ledger: Arc::default(), embeddings: None };
         for task in TaskType::ALL {
             for name in models.routes.of(task) {
                 models.candidate(name).ok_or_else(|| {
@@ -105,6 +127,23 @@ impl Models {
             }
         }
         Ok(models)
+    }
+
+    /// Sets the model that makes vectors.
+    #[must_use]
+    pub fn with_embeddings(self, embeddings: Option<Embeddings>) -> Self {
+        Self { embeddings, ..self }
+    }
+
+    /// Returns the model that makes vectors.
+    pub(crate) fn embeddings(&self) -> Option<&Embeddings> {
+        self.embeddings.as_ref()
+    }
+
+    /// Returns true if any budget of a call limits money.
+    pub(crate) fn limit_money(&self) -> bool {
+        let ModelLimits { call, session, shared } = self.limits;
+        [call, session, shared.day, shared.project].iter().any(|limit| limit.money.is_some())
     }
 
     /// Returns true if a call can name a model.
@@ -140,33 +179,40 @@ impl Models {
         (effects, keys.collect())
     }
 
-    /// Returns the facts about the model that a type of task asks first, or about the one that is named.
-    ///
-    /// # Errors
-    /// `EUNAVAILABLE` if there is none, `EVALIDATION` if the name is none of a model.
-    pub fn preferred(&self, task: TaskType, named: Option<&str>) -> Result<(String, ModelInfo), ToolError> {
-        let first = candidates(self, task, named)?.into_iter().next();
-        let first = first.ok_or_else(|| ToolError::internal("there is no candidate"))?;
-        Ok((first.name, first.info))
-    }
-
     /// Opens the account of an agent with its limit. Requests that name the agent are paid from it too.
     pub fn open_account(&self, agent: &str, limit: Limit) {
         self.ledger.lock().open(Scope::Agent(agent.to_owned()), limit, llm::Amount::default());
     }
 
-    /// Returns the budgets, and the account of a call. Sessions have accounts only if they have a limit.
-    pub(crate) fn budget(&self, session: &str) -> (Arc<Mutex<Ledger>>, Account) {
-        let call = self.limits.call;
-        if self.limits.session == Limit::default() {
-            return (self.ledger.clone(), Account { scopes: Vec::new(), call });
+    /// Returns the limits of the day and of the project.
+    pub fn shared_limits(&self) -> SharedLimits {
+        self.limits.shared
+    }
+
+    /// Returns the budgets of a call of this session. Sessions have accounts only if they have a limit.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if there is a limit of the day or of the project, and this runtime has no
+    /// [`SpendingBook`] to keep it.
+    pub(crate) fn budget(&self, context: &Context, session: &str) -> Result<CallBudget, ToolError> {
+        let (ledger, call) = (self.ledger.clone(), self.limits.call);
+        let mut scopes = Vec::new();
+        if self.limits.session != Limit::default() {
+            let scope = Scope::Session(session.to_owned());
+            let mut ledger = ledger.lock();
+            if !ledger.is_open(&scope) {
+                ledger.open(scope.clone(), self.limits.session, llm::Amount::default());
+            }
+            scopes.push(scope);
         }
-        let scope = Scope::Session(session.to_owned());
-        let mut ledger = self.ledger.lock();
-        if !ledger.is_open(&scope) {
-            ledger.open(scope.clone(), self.limits.session, llm::Amount::default());
-        }
-        (self.ledger.clone(), Account { scopes: vec![scope], call })
+        let shared = match self.limits.shared {
+            limits if limits.is_none() => None,
+            limits => {
+                let book = context.service::<SpendingBook>()?;
+                Some(book.of_call(limits, &context.call.0, context.clock.clone(), context.timeout))
+            }
+        };
+        Ok(CallBudget { ledger, account: Account { scopes, call }, shared })
     }
 
     /// Returns the model of a name. A single provider need not be named.

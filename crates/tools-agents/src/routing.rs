@@ -8,14 +8,26 @@ use std::time::Instant;
 use fetch::address::Target;
 use fetch::web::Web;
 use llm::{
-    Attempt, AttemptError, Limits, Model, ModelError, Provider, RemoteModel, RouteError, RouteFault, Router,
-    Routes, TaskType,
+    Attempt, AttemptError, Limits, Model, ModelError, ModelInfo, Provider, RemoteModel, RouteError,
+    RouteFault, Router, Routes, TaskType,
 };
 use tool::{Code, Context, StopReason, ToolError};
 use tool_support::{RequestPart, permission, secret};
 
 use crate::model_transport::{CallTransport, WebTimer};
 use crate::models::{Candidate, Models};
+
+impl Models {
+    /// Returns the facts about the model that a type of task asks first, or about the one that is named.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if there is none, `EVALIDATION` if the name is none of a model.
+    pub fn preferred(&self, task: TaskType, named: Option<&str>) -> Result<(String, ModelInfo), ToolError> {
+        let first = candidates(self, task, named)?.into_iter().next();
+        let first = first.ok_or_else(|| ToolError::internal("there is no candidate"))?;
+        Ok((first.name, first.info))
+    }
+}
 
 /// Returns the models for a type of task, or the one that is named.
 ///

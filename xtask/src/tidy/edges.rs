@@ -24,6 +24,8 @@ enum Layer {
     Times,
     /// Jobs that are stored and claimed.
     Jobs,
+    /// Costs of models, kept in the store.
+    Budgets,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -44,6 +46,8 @@ enum Layer {
     Models,
     /// A model of language that runs on this machine.
     LocalModels,
+    /// The loop of agents over interfaces that the caller implements.
+    Agents,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -77,13 +81,14 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
-    LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product,
-    Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs,
+    Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy,
+    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary,
+    Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 43] = [
+const LAYERS: [(&str, Layer); 45] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -92,6 +97,7 @@ const LAYERS: [(&str, Layer); 43] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("jobs", Jobs),
+    ("spending", Budgets),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -106,6 +112,7 @@ const LAYERS: [(&str, Layer); 43] = [
     ("embed-bert", Meaning),
     ("llm", Models),
     ("llm-local", LocalModels),
+    ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -185,16 +192,19 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Syntax | Dialects | Models => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],
+        Agents => &[Vocabulary, Models],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
+        Budgets => &[Vocabulary, StoreApi, Models],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => {
-            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
-        }
+        Tools => &[
+            Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward,
+            Outgoing,
+        ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
@@ -222,6 +232,8 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Jobs,
             Models,
             LocalModels,
+            Agents,
+            Budgets,
         ],
     }
 }
@@ -235,7 +247,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory | Jobs => &[TestKit, Store],
+        Engine | Memory | Jobs | Budgets => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],

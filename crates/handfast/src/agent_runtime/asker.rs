@@ -6,15 +6,14 @@ use std::time::Duration;
 use engine::{Answer, Approval, Asker, Ceiling, Engine, Principal};
 use policy::Verdict;
 use serde_json::{Value, json};
-use tool::BoxFuture;
+use store_api::Priority;
+use tool::{BoxFuture, ToolError};
 
-use crate::agent_runtime::tree::AgentTree;
-use crate::report::note;
+use crate::agent_runtime::mailbox::{Letter, Post};
+use crate::agent_runtime::tree::{AgentTree, ParentAnswer};
 
 /// Time that an agent above has for its answer, before a human is asked.
 const FOR_PARENT: Duration = Duration::from_mins(5);
-/// Time that a question waits for a human who answers it elsewhere.
-const FOR_HUMAN: Duration = Duration::from_hours(1);
 
 /// Way of an agent's questions to the agent above it.
 #[derive(Clone)]
@@ -38,6 +37,29 @@ impl ParentQuestions {
             tool: tool.to_owned(),
             arguments: arguments.clone(),
         })
+    }
+}
+
+impl ParentQuestions {
+    /// Asks the agent above an agent for a permission. Returns `None` if that agent cannot be asked: it waits
+    /// for the one that asks, or its mailbox is full.
+    async fn ask_parent(&self, envelope: &Value) -> Result<Option<ParentAnswer>, ToolError> {
+        let (tree, agent) = (&self.tree, &self.agent);
+        let Some(live) = tree.agent(agent) else { return Ok(None) };
+        if tree.waits_for(&live.parent, agent) {
+            return Ok(None);
+        }
+        let parts = tree.runtime()?;
+        let answer = tree.open_question(agent);
+        let letter = Letter {
+            from: agent.clone(),
+            to: live.parent.clone(),
+            text: envelope.to_string(),
+            priority: Priority::High,
+            valid: Some(FOR_PARENT),
+        };
+        Post::of(&parts, tree).send(letter).await?;
+        Ok(answer.await.ok())
     }
 }
 
@@ -73,30 +95,17 @@ impl Asker for CallAsker {
                     "params": self.arguments,
                     "reason": approval.reason,
                 });
-                let answer = tree.ask_parent(agent, &envelope);
+                let answer = self.questions.ask_parent(&envelope);
                 if let Ok(Ok(Some(answer))) = tokio::time::timeout(FOR_PARENT, answer).await {
-                    return match answer.is_approved {
-                        true => Answer::Once { by: answer.by },
-                        false => Answer::Denied { by: answer.by, message: answer.reason },
+                    return if answer.is_approved {
+                        Answer::Once { by: answer.by }
+                    } else {
+                        Answer::Denied { by: answer.by, message: answer.reason }
                     };
                 }
                 tree.forget_question(agent);
             }
             human.ask(approval).await
-        })
-    }
-}
-
-/// Asker of agents below a caller whom nobody can ask any more when the agent asks: the client's request has
-/// ended by then. The question waits for whoever answers it elsewhere.
-pub(crate) struct WaitingAsker;
-
-impl Asker for WaitingAsker {
-    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        note(&format!("an agent waits for an answer: {}; `handfast approvals`", approval.id));
-        Box::pin(async {
-            tokio::time::sleep(FOR_HUMAN).await;
-            Answer::Nobody { hint: "answer it with `handfast approvals`; then the agent can try again".to_owned() }
         })
     }
 }

@@ -154,7 +154,10 @@ impl Child {
         };
         if let Err(error) = self.mailbox.post.send(letter).await {
             let root = shown_address(&self.live.root, &self.live.root);
-            warn(&format!("the result of the agent {} does not reach agent {root}: {}", self.live.id, error.message));
+            warn(&format!(
+                "the result of the agent {} does not reach agent {root}: {}",
+                self.live.id, error.message
+            ));
         }
     }
 

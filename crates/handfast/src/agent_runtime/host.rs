@@ -11,15 +11,16 @@ use serde_json::Value;
 use store_api::{AgentRow, Priority};
 use tool::{BoxFuture, Code, Context, SessionId, Stop, ToolError};
 use tools_agents::{
-    AgentHost, AgentMail, AgentMessage, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT, SwitchedModel,
-    WantedAgent,
+    AgentHost, AgentMail, AgentMessage, AgentOverview, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT,
+    SwitchedModel, WantedAgent,
 };
 
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::child::Child;
 use crate::agent_runtime::mailbox::{Letter, Mailbox, Post};
 use crate::agent_runtime::record::{AgentRecord, new_id, new_row, stored_text};
-use crate::agent_runtime::start::{AgentPlan, AgentRuntime};
+use crate::agent_runtime::runtime::AgentRuntime;
+use crate::agent_runtime::start::AgentPlan;
 use crate::agent_runtime::tree::{
     AgentTree, DEEPEST, LiveAgent, ParentAnswer, begun, caller, envelope, now, shown_address,
 };
@@ -30,17 +31,6 @@ const VALID: Duration = Duration::from_mins(10);
 
 /// The tree as the tools know it.
 pub(crate) struct Host(pub(crate) Arc<AgentTree>);
-
-impl AgentRuntime {
-    fn post(&self) -> Post {
-        Post { store: self.store.clone(), workspace: self.workspace.clone(), tree: self.tree.clone() }
-    }
-
-    /// Opens the mailbox of an agent of this process.
-    pub(crate) fn mailbox(&self, address: &str, root: &str) -> Mailbox {
-        Mailbox::new(self.post(), address.to_owned(), root.to_owned())
-    }
-}
 
 impl AgentHost for Host {
     fn create<'a>(
@@ -71,13 +61,13 @@ impl AgentHost for Host {
         &'a self,
         context: &'a Context,
         wait: Duration,
-    ) -> BoxFuture<'a, Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError>> {
+    ) -> BoxFuture<'a, Result<AgentOverview, ToolError>> {
         Box::pin(self.listed(context, wait))
     }
 }
 
 /// Converts a failure to prepare an agent.
-fn wrong(failure: Failure) -> ToolError {
+fn wrong(failure: &Failure) -> ToolError {
     let code = if failure.exit_code == 2 { Code::Validation } else { Code::Runtime };
     ToolError::new(code, failure.error.to_string())
 }
@@ -113,8 +103,7 @@ impl Host {
         principal.door = Door::Internal(Internal::Agent);
         principal.parent = Some(context.call.clone());
         let own_memory = || format!("on behalf {id}").into();
-        principal.memory =
-            Some(if wanted.shared_memory { above.memory_name() } else { own_memory() });
+        principal.memory = Some(if wanted.shared_memory { above.memory_name() } else { own_memory() });
         let human = tree.human_of(&root);
         principal.asker = human.clone();
         let (session, accounts) = match &parent {
@@ -130,14 +119,18 @@ impl Host {
         };
         let plan = AgentPlan {
             id: id.clone(),
-            definition: AgentDefinition { caps, instructions: INSTRUCTIONS.to_owned(), ..AgentDefinition::default() },
+            definition: AgentDefinition {
+                caps,
+                instructions: INSTRUCTIONS.to_owned(),
+                ..AgentDefinition::default()
+            },
             model: wanted.model,
             max_steps: None,
             session,
             accounts,
             questions: Some(questions),
         };
-        let ready = parts.ready(plan, principal).await.map_err(wrong)?;
+        let ready = parts.ready(plan, principal).await.map_err(|failure| wrong(&failure))?;
         let model = ready.model_name.clone();
         let live = Arc::new(LiveAgent {
             id: id.clone(),
@@ -159,8 +152,9 @@ impl Host {
             created_by: context.call.0.clone(),
             ..new_row(&id, &parts.workspace, &format!("process {}", std::process::id()))
         };
-        let record = AgentRecord::create(parts.store.clone(), row).await.map_err(wrong)?;
-        let mailbox = parts.mailbox(&id, &root);
+        let record =
+            AgentRecord::create(parts.store.clone(), row).await.map_err(|failure| wrong(&failure))?;
+        let mailbox = Mailbox::new(Post::of(&parts, tree), id.clone(), root.clone());
         tokio::spawn(Child { live, ready, record, mailbox, running }.live());
         Ok(CreatedAgent { id, model })
     }
@@ -214,7 +208,7 @@ impl Host {
         if is_main && is_request {
             let _waiting = tree.wait_for(&own, &to, &root)?;
             let answer = tree.open_question(&own);
-            parts.post().send(letter(Some(VALID))).await?;
+            Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
             let answer = tokio::time::timeout(context.timeout.min(VALID), answer).await;
             tree.forget_question(&own);
             let Ok(Ok(answer)) = answer else {
@@ -225,17 +219,17 @@ impl Host {
             return self.with_mail(&parts, &own, &root, status, answer.reason).await;
         }
         if is_main {
-            parts.post().send(letter(None)).await?;
+            Post::of(&parts, &self.0).send(letter(None)).await?;
             return self.with_mail(&parts, &own, &root, "delivered", None).await;
         }
         let _waiting = tree.wait_for(&own, &to, &root)?;
         let wake = tree.wake_of(&own);
-        let mail = parts.post().send(letter(Some(VALID))).await?;
+        let mail = Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
         let timeout = tokio::time::sleep(context.timeout.saturating_sub(Duration::from_secs(1)));
         tokio::pin!(timeout);
         let answer = loop {
             let rung = wake.notified();
-            if let Some(answer) = parts.post().take_answer(mail, &own).await? {
+            if let Some(answer) = Post::of(&parts, &self.0).take_answer(mail, &own).await? {
                 break answer;
             }
             if tree.agent(&to).is_none_or(|agent| !agent.status.lock().state.is_open()) {
@@ -298,9 +292,10 @@ impl Host {
                 .hint("answer with {\"type\": \"approval_response\", \"approved\": true} or false, and a `reason`")
         })?;
         let by = format!("agent {}", shown_address(own, root));
-        let sent = self.0.take_question(to).map(|question| {
-            question.send(ParentAnswer { is_approved, by, reason }).is_ok()
-        });
+        let sent = self
+            .0
+            .take_question(to)
+            .map(|question| question.send(ParentAnswer { is_approved, by, reason }).is_ok());
         if sent != Some(true) {
             return Err(ToolError::new(Code::NotFound, "this agent has no open approval_request any more")
                 .hint("a human may have answered it"));
@@ -331,19 +326,21 @@ impl Host {
         if self.0.has_loop(own) {
             return Ok(Vec::new());
         }
-        let rows = parts.post().take_all(own).await?;
-        let mail = rows.into_iter().map(|row| AgentMail {
-            from: shown_address(&row.from, root).to_owned(),
-            text: row.body,
-        });
+        let rows = Post::of(parts, &self.0).take_all(own).await?;
+        let mail = rows
+            .into_iter()
+            .map(|row| AgentMail { from: shown_address(&row.from, root).to_owned(), text: row.body });
         Ok(mail.collect())
     }
 
     async fn switched(&self, context: &Context, model: &str) -> Result<SwitchedModel, ToolError> {
         let tree = &self.0;
         let Some(agent) = tree.agent(&context.session.0) else {
-            return Err(ToolError::new(Code::Unavailable, "your model is chosen by your client, and not here")
-                .hint("create_agent starts an agent with another model"));
+            return Err(ToolError::new(
+                Code::Unavailable,
+                "your model is chosen by your client, and not here",
+            )
+            .hint("create_agent starts an agent with another model"));
         };
         let parts = tree.runtime()?;
         let own = agent.model.clone();
@@ -351,22 +348,19 @@ impl Host {
         let missing = info.missing(&own.needs);
         if !missing.is_empty() {
             let words: Vec<&str> = missing.iter().map(|ability| ability.word()).collect();
-            return Err(ToolError::validation("model_name", format!("{name} cannot do {}", words.join(", "))));
+            return Err(ToolError::validation(
+                "model_name",
+                format!("{name} cannot do {}", words.join(", ")),
+            ));
         }
-        let profile = agent.identity.bind(&parts, &name).await.map_err(wrong)?;
+        let profile = agent.identity.bind(&parts, &name).await.map_err(|failure| wrong(&failure))?;
         let before = own.named.lock().replace(name.clone());
-        let before = before.map_or_else(
-            || parts.models.preferred(own.task, None).map(|(name, _)| name),
-            Ok,
-        )?;
+        let before =
+            before.map_or_else(|| parts.models.preferred(own.task, None).map(|(name, _)| name), Ok)?;
         Ok(SwitchedModel { model: name, before, profile })
     }
 
-    async fn listed(
-        &self,
-        context: &Context,
-        wait: Duration,
-    ) -> Result<(Vec<ListedAgent>, Vec<AgentMail>), ToolError> {
+    async fn listed(&self, context: &Context, wait: Duration) -> Result<AgentOverview, ToolError> {
         let tree = &self.0;
         let parts = tree.runtime()?;
         let (own, root) = (context.session.0.clone(), tree.root_of(&context.session));
@@ -397,7 +391,7 @@ impl Host {
                 outcome: status.outcome,
             }
         });
-        Ok((shown.collect(), mail))
+        Ok(AgentOverview { agents: shown.collect(), messages: mail })
     }
 }
 
@@ -420,12 +414,12 @@ fn has_ended(id: &str, outcome: Option<&str>) -> ToolError {
 /// Checks an envelope of a known type, and returns the type.
 fn check_envelope(text: &str) -> Result<Option<String>, ToolError> {
     let Some((kind, value)) = envelope(text) else { return Ok(None) };
-    let wrong = |what: &str| {
-        Err(ToolError::validation("message", format!("the envelope `{kind}` needs {what}")))
-    };
+    let wrong =
+        |what: &str| Err(ToolError::validation("message", format!("the envelope `{kind}` needs {what}")));
     match kind.as_str() {
         REQUEST => {
-            let is_right = value["action"].is_string() && value["params"].is_object() && value["reason"].is_string();
+            let is_right =
+                value["action"].is_string() && value["params"].is_object() && value["reason"].is_string();
             if !is_right {
                 return wrong("`action` and `reason` as texts and `params` as an object");
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::{Ceiling, Principal};
 use parking_lot::Mutex;
 
-use crate::agent_runtime::AgentRuntime;
+use crate::agent_runtime::runtime::AgentRuntime;
 use crate::failure::Failure;
 
 /// The principal of an agent, shared by its requests and its calls.

@@ -11,6 +11,7 @@ use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
 use tool::{BoxFuture, Code, ToolError};
 
 use crate::agent_runtime::record::blocking;
+use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tree::{AgentTree, now, shown_address};
 use crate::report::{covered, warn};
 
@@ -39,11 +40,16 @@ pub(crate) struct Letter {
     pub(crate) valid: Option<Duration>,
 }
 
-fn failed(problem: String) -> ToolError {
+fn failed(problem: &str) -> ToolError {
     ToolError::new(Code::Runtime, format!("the mailbox cannot be used: {problem}"))
 }
 
 impl Post {
+    /// Returns the mail of a runtime's workspace.
+    pub(crate) fn of(parts: &AgentRuntime, tree: &Arc<AgentTree>) -> Self {
+        Self { store: parts.store.clone(), workspace: parts.workspace.clone(), tree: tree.clone() }
+    }
+
     /// Sends a message, and wakes its receiver. Returns the number of the message.
     ///
     /// # Errors
@@ -63,15 +69,16 @@ impl Post {
         };
         let store = self.store.clone();
         let sent = blocking(move || store.mail().send(&new, MOST_WAITING.0, MOST_WAITING.1));
-        match sent.await.map_err(failed)? {
+        match sent.await.map_err(|problem| failed(&problem))? {
             SendOutcome::Sent(id) => {
                 self.tree.wake_of(&letter.to).notify_one();
                 Ok(id)
             }
-            SendOutcome::Full => {
-                Err(ToolError::new(Code::Quota, "the mailbox of the agent is full: it has not read your earlier messages")
-                    .hint("wait until it has worked them off; send fewer and longer messages"))
-            }
+            SendOutcome::Full => Err(ToolError::new(
+                Code::Quota,
+                "the mailbox of the agent is full: it has not read your earlier messages",
+            )
+            .hint("wait until it has worked them off; send fewer and longer messages")),
         }
     }
 
@@ -79,7 +86,9 @@ impl Post {
     pub(crate) async fn answer(&self, mail: i64, from: &str, to: &str, text: &str) -> Result<(), ToolError> {
         let (store, from, text) = (self.store.clone(), from.to_owned(), covered(text).into_owned());
         // A message that was answered before is not answered again.
-        blocking(move || store.mail().answer(mail, &from, &text, now())).await.map_err(failed)?;
+        blocking(move || store.mail().answer(mail, &from, &text, now()))
+            .await
+            .map_err(|problem| failed(&problem))?;
         self.tree.wake_of(to).notify_waiters();
         self.tree.wake_of(to).notify_one();
         Ok(())
@@ -88,14 +97,17 @@ impl Post {
     /// Takes the answer to a message, if it is there.
     pub(crate) async fn take_answer(&self, mail: i64, to: &str) -> Result<Option<String>, ToolError> {
         let (store, to) = (self.store.clone(), to.to_owned());
-        let reply = blocking(move || store.mail().take_reply(mail, &to)).await.map_err(failed)?;
+        let reply =
+            blocking(move || store.mail().take_reply(mail, &to)).await.map_err(|problem| failed(&problem))?;
         Ok(reply.map(|reply| reply.body))
     }
 
     /// Claims the messages for an address.
     async fn claim(&self, address: &str) -> Result<Vec<MailRow>, ToolError> {
         let (store, workspace, to) = (self.store.clone(), self.workspace.clone(), address.to_owned());
-        blocking(move || store.mail().claim(&to, &workspace, now(), CLAIM, AT_ONCE)).await.map_err(failed)
+        blocking(move || store.mail().claim(&to, &workspace, now(), CLAIM, AT_ONCE))
+            .await
+            .map_err(|problem| failed(&problem))
     }
 
     /// Acknowledges claimed messages.
@@ -110,7 +122,7 @@ impl Post {
             }
             Ok(())
         });
-        acknowledged.await.map_err(failed)
+        acknowledged.await.map_err(|problem| failed(&problem))
     }
 
     /// Takes the messages of a caller who reads them in an answer.
@@ -174,7 +186,7 @@ impl Mailbox {
     pub(crate) async fn has_messages(&self) -> bool {
         let (store, workspace) = (self.post.store.clone(), self.post.workspace.clone());
         let address = self.address.clone();
-        // What was handed out and is not yet acknowledged counts as waiting too.
+        // Messages that were handed out and are not yet acknowledged count as waiting too.
         let handed_out = u64::try_from(self.claimed.lock().len()).unwrap_or(u64::MAX);
         let waiting = blocking(move || store.mail().waiting(&workspace, &address)).await;
         waiting.is_ok_and(|waiting| waiting > handed_out)
@@ -191,7 +203,7 @@ impl Mailbox {
                 Some(_) => format!("[Late answer of agent {from}]"),
                 None => format!("[Message from agent {from}]"),
             };
-            // Nobody waits for an answer of the main agent.
+            // The main agent answers nobody.
             if row.in_reply_to.is_none() && self.address != self.root {
                 self.asked.lock().push((row.id, row.from.clone()));
             }

@@ -11,8 +11,8 @@ use serde_json::json;
 use tool::{BoxFuture, CallResult, Code, Stop, StopReason, ToolError};
 use tools_agents::{ModelTurns, PendingTurn};
 
-use crate::agent_runtime::AgentRuntime;
 use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::runtime::AgentRuntime;
 use crate::failure::Failure;
 
 /// The model of an agent.

@@ -9,23 +9,23 @@ use engine::{Asker, Engine, Principal};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
-use store_api::{AgentState, Priority};
+use store_api::AgentState;
 use tokio::sync::{Notify, oneshot};
-use tool::{Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError};
+use tool::{
+    Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError,
+};
 use tools_agents::MAIN_AGENT;
 
 use crate::agent_runtime::identity::AgentIdentity;
-use crate::agent_runtime::mailbox::{Letter, Post};
 use crate::agent_runtime::model::EngineModel;
-use crate::agent_runtime::{AgentParts, AgentRuntime};
+use crate::agent_runtime::runtime::{AgentParts, AgentRuntime};
+use crate::agent_runtime::waiting_asker::WaitingAsker;
 use crate::clock::SystemClock;
 
 /// Maximum number of agents of one tree that have not ended.
 pub(crate) const MOST_OF_TREE: usize = 128;
 /// Maximum number of agents above an agent.
 pub(crate) const DEEPEST: usize = 4;
-/// Time for which a question to the agent above can be delivered.
-const AT_QUESTION: Duration = Duration::from_mins(5);
 /// Time for the agents of a tree to end after they were stopped.
 const AT_END: Duration = Duration::from_secs(8);
 
@@ -54,7 +54,8 @@ impl LiveAgent {
     /// Returns the name of the model that its next request goes to.
     pub(crate) fn model_name(&self) -> String {
         let named = self.model.named.lock().clone();
-        named.or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
+        named
+            .or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
             .unwrap_or_default()
     }
 }
@@ -91,7 +92,7 @@ pub(crate) struct AgentTree {
     wakes: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// Open questions by the agent that asks.
     questions: Mutex<BTreeMap<String, oneshot::Sender<ParentAnswer>>>,
-    /// Those who answer for a human, by the address of a main agent of this process.
+    /// Askers of humans, by the address of a main agent of this process.
     humans: Mutex<BTreeMap<String, Arc<dyn Asker>>>,
 }
 
@@ -159,7 +160,7 @@ impl AgentTree {
     /// Returns the human who is asked for the agents of a main agent.
     pub(crate) fn human_of(&self, root: &str) -> Arc<dyn Asker> {
         let known = self.humans.lock().get(root).cloned();
-        known.unwrap_or_else(|| Arc::new(crate::agent_runtime::asker::WaitingAsker))
+        known.unwrap_or_else(|| Arc::new(WaitingAsker))
     }
 
     /// Returns the address of the main agent above a session.
@@ -186,9 +187,8 @@ impl AgentTree {
     /// `EQUOTA` beyond the number of agents of a tree.
     pub(crate) fn add(self: &Arc<Self>, agent: Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
         let mut agents = self.agents.lock();
-        let is_open = |other: &&Arc<LiveAgent>| {
-            other.root == agent.root && other.status.lock().state.is_open()
-        };
+        let is_open =
+            |other: &&Arc<LiveAgent>| other.root == agent.root && other.status.lock().state.is_open();
         if agents.values().filter(is_open).count() >= MOST_OF_TREE {
             return Err(ToolError::new(Code::Quota, format!("{MOST_OF_TREE} agents work already"))
                 .hint("wait until some have ended; agent_list shows them"));
@@ -202,31 +202,6 @@ impl AgentTree {
     /// Returns true if the loop of an agent of this process takes the messages to an address.
     pub(crate) fn has_loop(&self, address: &str) -> bool {
         self.agents.lock().contains_key(address)
-    }
-
-    /// Asks the agent above an agent for a permission. Returns `None` if that agent cannot be asked: it waits
-    /// for the one that asks, or its mailbox is full.
-    pub(crate) async fn ask_parent(
-        self: &Arc<Self>,
-        agent: &str,
-        envelope: &Value,
-    ) -> Result<Option<ParentAnswer>, ToolError> {
-        let Some(live) = self.agent(agent) else { return Ok(None) };
-        if self.waits_for(&live.parent, agent) {
-            return Ok(None);
-        }
-        let parts = self.runtime()?;
-        let answer = self.open_question(agent);
-        let letter = Letter {
-            from: agent.to_owned(),
-            to: live.parent.clone(),
-            text: envelope.to_string(),
-            priority: Priority::High,
-            valid: Some(AT_QUESTION),
-        };
-        let post = Post { store: parts.store, workspace: parts.workspace, tree: self.clone() };
-        post.send(letter).await?;
-        Ok(answer.await.ok())
     }
 
     /// Returns the bell of a mailbox.
@@ -246,8 +221,7 @@ impl AgentTree {
             chain.push(after.clone());
             if after == who {
                 let shown: Vec<&str> = chain.iter().map(|one| shown_address(one, root)).collect();
-                let message =
-                    format!("the agents would wait for each other: {}", shown.join(" waits for "));
+                let message = format!("the agents would wait for each other: {}", shown.join(" waits for "));
                 return Err(ToolError::new(Code::Conflict, message).hint("answer what you were asked first"));
             }
             next = after;

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use agents::{Conversation, History, Inbox, Observer, Turn, TurnEnd, TurnReport};
+use agents::{AgentEvent, Conversation, History, Inbox, Observer, Turn, TurnEnd, TurnReport};
+use engine::{Door, Internal, Principal};
 use llm::Message;
-use tool::Stop;
+use store_api::AgentRow;
+use tool::{SessionId, Stop};
 
-use crate::agent_runtime::record::AgentRecord;
-use crate::agent_runtime::start::{MainAgent, ReadyAgent};
+use crate::agent_runtime::record::{AgentRecord, new_id, new_row, state_after, stored_text};
+use crate::agent_runtime::runtime::AgentRuntime;
+use crate::agent_runtime::start::{AgentPlan, MainAgent, ReadyAgent};
+use crate::agent_runtime::tree::AgentTree;
+use crate::failure::Failure;
 
 /// Returns a turn of an agent.
 pub(crate) fn turn<'a>(
@@ -61,5 +66,44 @@ impl Work<'_> {
             report = turn.run(conversation, None).await.after(&report);
         }
         report
+    }
+}
+
+impl AgentRuntime {
+    /// Lets a new agent carry out a task on its own, such as that of a schedule.
+    ///
+    /// # Errors
+    /// If the agent cannot begin, or the state cannot be written.
+    pub(crate) async fn carry_out(
+        &self,
+        name: &str,
+        parent: &str,
+        task: &str,
+        mut principal: Principal,
+        tree: &Arc<AgentTree>,
+        stop: &Stop,
+    ) -> Result<TurnReport, Failure> {
+        let id = new_id();
+        principal.session = SessionId(id.clone());
+        principal.door = Door::Internal(Internal::Agent);
+        let created_by = principal.parent.clone();
+        let plan = AgentPlan { id: id.clone(), session: id.clone(), ..AgentPlan::default() };
+        let ready = self.ready(plan, principal).await?;
+        let row = AgentRow {
+            name: name.to_owned(),
+            parent: Some(parent.to_owned()),
+            task: stored_text(task),
+            model: ready.model_name.clone(),
+            created_by: created_by.map(|call| call.0).unwrap_or_default(),
+            ..new_row(&id, &self.workspace, &format!("process {}", std::process::id()))
+        };
+        let record = AgentRecord::create(self.store.clone(), row).await?;
+        let main = self.as_main(tree, &ready, &id, task, stop)?;
+        let observer = Arc::new(|_: AgentEvent<'_>| {});
+        let work = Work { ready: &ready, record: &record, main: &main, observer, stop: stop.clone() };
+        let report = work.answer(&mut Conversation::default(), Message::user(task)).await;
+        main.end().await;
+        record.ended(&report, state_after(&report.end)).await?;
+        Ok(report)
     }
 }

@@ -37,7 +37,11 @@ pub(super) fn run(global: &Global, arguments: &AgentsArgs) -> Result<ExitCode, F
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        note(if arguments.all { "there is no agent yet" } else { "no agent works; --all lists those that have ended" });
+        note(if arguments.all {
+            "there is no agent yet"
+        } else {
+            "no agent works; --all lists those that have ended"
+        });
     } else {
         let present = Present::by(&SystemClock);
         let lines = ordered(&rows).into_iter().map(|(depth, row)| cells(depth, row, &present));

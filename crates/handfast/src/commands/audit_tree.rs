@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use engine::{RecordedCall, full_id, recorded_calls};
+use engine::{RecordedCall, actions, full_id, recorded_calls};
 use serde_json::{Value, json};
 use store_api::{Filter, Store};
 
 use super::Failure;
-use super::audit::summary;
 use super::checkpoints::refused;
 use crate::clock::SystemClock;
 use crate::moment::Present;
@@ -27,9 +26,8 @@ pub(super) fn tree(
 ) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, &Filter { limit: MOST, ..Filter::default() })?;
     record(json!({"tree": id}))?;
-    let of_session = |call: &&RecordedCall| {
-        call.last().is_some_and(|last| last.row.session.as_deref() == Some(id))
-    };
+    let of_session =
+        |call: &&RecordedCall| call.last().is_some_and(|last| last.row.session.as_deref() == Some(id));
     let mut tops: Vec<&RecordedCall> = calls.iter().filter(of_session).collect();
     if tops.is_empty() {
         let full = full_id(store, id).map_err(|error| refused(&error))?;
@@ -77,4 +75,10 @@ fn cells(depth: usize, call: &RecordedCall, present: &Present) -> Vec<String> {
         present.local(row.time),
         summary(row.plan.as_deref().unwrap_or_default()),
     ]
+}
+
+/// Returns the actions of a plan in one short line.
+pub(super) fn summary(plan: &str) -> String {
+    let plan: Value = serde_json::from_str(plan).unwrap_or_default();
+    actions(&plan).join(", ").chars().take(80).collect()
 }

@@ -54,14 +54,14 @@ async fn carry_out(
     arguments: &RunArgs,
     task: &str,
 ) -> Result<ExitCode, Failure> {
-    let parts = AgentRuntime::of(composed);
-    let begun = Begun::of(composed, &parts, &arguments.which, task).await?;
+    let parts = composed.agents();
+    let chosen = ChosenAgent::of(composed, &parts, &arguments.which, task).await?;
     let line = ProgressLine::new().filter(|_| !arguments.json);
     let asker = asker(global, arguments.yes, line);
-    let (ready, record, mut conversation) = begun.ready(composed, &parts, asker.clone()).await?;
+    let (ready, record, mut conversation) = chosen.ready(composed, &parts, asker).await?;
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
-    let main = parts.as_main(&ready, &record.id, task, asker, &stop)?;
+    let main = parts.as_main(&composed.tree, &ready, &record.id, task, &stop)?;
     let work =
         Work { ready: &ready, record: &record, main: &main, observer: view.clone(), stop: stop.clone() };
     let mut signals = Signals::listen()?;
@@ -90,7 +90,7 @@ async fn carry_out(
 }
 
 /// The agent of a run before it is ready: a new one, or one that goes on.
-pub(super) struct Begun {
+pub(super) struct ChosenAgent {
     definition: AgentDefinition,
     model: Option<String>,
     max_steps: Option<u32>,
@@ -98,7 +98,7 @@ pub(super) struct Begun {
     task: String,
 }
 
-impl Begun {
+impl ChosenAgent {
     /// Finds the agent that the command line names.
     pub(super) async fn of(
         composed: &Composed,
@@ -252,11 +252,6 @@ impl View {
         self.text(&format!("{}{text}\n", if is_open { "\n" } else { "" }));
     }
 
-    fn json(&self, value: &Value) {
-        // A closed pipe is found at the end.
-        let _closed = print(&format!("{value}\n"));
-    }
-
     /// Writes the end of a run.
     fn end(&self, report: &TurnReport) -> Result<(), Failure> {
         let cost = (report.cost > llm::Usd::ZERO).then(|| report.cost.dollars());
@@ -302,7 +297,8 @@ impl Observer for View {
     fn take(&self, event: AgentEvent<'_>) {
         if self.is_json {
             if let Some(line) = json_of(&event) {
-                self.json(&line);
+                // A closed pipe is found at the end.
+                let _closed = print(&format!("{line}\n"));
             }
             return;
         }
@@ -339,7 +335,7 @@ impl Observer for View {
                 self.line(&format!("< {}", visible(text).chars().take(LINE).collect::<String>()));
             }
             AgentEvent::Summarised { messages } => {
-                self.line(&format!("[{messages} messages were summarised]"))
+                self.line(&format!("[{messages} messages were summarised]"));
             }
             AgentEvent::Delta(_) => {}
         }

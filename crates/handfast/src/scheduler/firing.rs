@@ -10,12 +10,12 @@ use engine::{Answer, Approval, Asker, CallRequest, Door, Engine, Internal, Princ
 use jobs::{Action, AttemptOutcome, Claims, Firing, JobRules, ScheduleRow, StoreError};
 use parking_lot::Mutex;
 use policy::FrozenCeiling;
+use serde_json::Value;
 use store_api::Store;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use serde_json::Value;
 use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, Stop, StopReason};
 
-use crate::agent_runtime::{AgentParts, AgentRuntime};
+use crate::agent_runtime::{AgentParts, AgentTree};
 use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::reload::Reload;
@@ -52,6 +52,7 @@ pub(crate) struct JobRunner {
     reload: Reload,
     /// Runtime of agents, which carry out tasks in words.
     agents: AgentParts,
+    tree: Arc<AgentTree>,
     /// Engines for jobs whose tools are named in other dialects than this runtime's.
     others: Mutex<BTreeMap<&'static str, Arc<Engine>>>,
 }
@@ -65,7 +66,8 @@ impl JobRunner {
             store: composed.store.clone(),
             dialect: composed.toolset.dialect,
             reload: composed.reload.clone(),
-            agents: AgentParts::new(&AgentRuntime::of(composed)),
+            agents: AgentParts::new(&composed.agents()),
+            tree: composed.tree.clone(),
             others: Mutex::default(),
         }
     }
@@ -200,7 +202,7 @@ impl JobRunner {
         stop: &Stop,
     ) -> AttemptOutcome {
         let Some(parts) = self.agents.runtime() else { return failed("the server ends".to_owned()) };
-        match parts.carry_out(&row.name, &row.id, goal, principal, stop).await {
+        match parts.carry_out(&row.name, &row.id, goal, principal, &self.tree, stop).await {
             Ok(report) => {
                 let (succeeded, text) = match report.end {
                     TurnEnd::Answer(text) => (true, text),
@@ -228,7 +230,8 @@ impl JobRunner {
         let (dialect, work) = match action {
             Action::Call { dialect, tool, arguments } => {
                 let dialect = Dialect::ALL.into_iter().find(|known| known.as_str() == dialect);
-                let dialect = dialect.ok_or("its tool is named in a dialect that this version does not have")?;
+                let dialect =
+                    dialect.ok_or("its tool is named in a dialect that this version does not have")?;
                 let engine = self.engine_of(dialect, engine).await?;
                 (dialect, JobWork::Call { engine, tool, arguments })
             }
