@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agents::{AgentDefinition, Conversation, Inbox, TurnEnd, TurnReport};
-use engine::{Asker, Engine};
+use engine::Engine;
 use llm::{Message, Usage, Usd};
 use store_api::AgentState;
 use tokio::task::AbortHandle;
 use tool::{BoxFuture, Stop, StopReason, UndoRequest};
 
 use super::checkpoints::{action, refused};
-use super::run::{Begun, Unstored};
+use super::run::{ChosenAgent, Unstored};
 use super::{Failure, tokio_runtime};
 use crate::agent_runtime::{AgentRecord, AgentRuntime, MainAgent, ReadyAgent, stored_text, turn};
 use crate::chat::{Events, Facts, Need, Questions, Queue, Screen, Spent, State, Wish, has_colours};
@@ -46,18 +46,17 @@ pub(super) fn run(global: &Global, arguments: &ChatArgs) -> Result<ExitCode, Fai
 }
 
 async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> {
-    let parts = AgentRuntime::of(composed);
-    let begun = Begun::of(composed, &parts, &arguments.which, "").await?;
-    let budget = budget_of(begun.definition());
+    let parts = composed.agents();
+    let chosen = ChosenAgent::of(composed, &parts, &arguments.which, "").await?;
+    let budget = budget_of(chosen.definition());
     let (questions, queue) = (Arc::new(Questions::default()), Arc::new(Queue::default()));
-    let (ready, unstored) = begun.prepared(composed, &parts, questions.clone()).await?;
-    let human: Arc<dyn Asker> = questions.clone();
+    let (ready, unstored) = chosen.prepared(composed, &parts, questions.clone()).await?;
     let facts = Facts { model: ready.model_name.clone(), agent: unstored.row.name.clone(), budget };
     let colours = has_colours(&HostEnvironment::of_this_process());
     let mut state = State::new(facts, questions, queue.clone(), colours);
     // A conversation that nobody has begun is not stored, so that `--continue` finds the one before it.
     let (agent, unstored) = match unstored.earlier {
-        Some(_) => (Some(Agent::open(unstored, composed, &parts, &ready, human.clone()).await?), None),
+        Some(_) => (Some(Agent::open(unstored, composed, &parts, &ready).await?), None),
         None => (None, Some(unstored)),
     };
     let workspace = tool::path_text(&composed.workspace);
@@ -79,7 +78,7 @@ async fn talk(composed: &Composed, arguments: &ChatArgs) -> Result<u8, Failure> 
         }
     };
     let mut chat =
-        Chat { composed, parts, ready, human, queue, events, screen, agent, unstored, undone: Vec::new() };
+        Chat { composed, parts, ready, queue, events, screen, agent, unstored, undone: Vec::new() };
     let ended = chat.live().await;
     let spent = chat.screen.state.spent();
     let Chat { screen, agent, .. } = chat;
@@ -114,12 +113,11 @@ impl Agent {
         composed: &Composed,
         parts: &AgentRuntime,
         ready: &ReadyAgent,
-        human: Arc<dyn Asker>,
     ) -> Result<Self, Failure> {
         let task = unstored.row.task.clone();
         let (record, conversation) = unstored.open(composed).await?;
         let (record, lost) = (Arc::new(record), Stop::default());
-        let main = parts.as_main(ready, &record.id, &task, human, &lost)?;
+        let main = parts.as_main(&composed.tree, ready, &record.id, &task, &lost)?;
         let kept = (record.clone(), lost.clone());
         let renewal = tokio::spawn(async move { kept.0.keep(&kept.1).await }).abort_handle();
         let outcome = TurnEnd::Answer(conversation.last_answer().unwrap_or_default());
@@ -150,7 +148,6 @@ struct Chat<'a> {
     composed: &'a Composed,
     parts: AgentRuntime,
     ready: ReadyAgent,
-    human: Arc<dyn Asker>,
     queue: Arc<Queue>,
     events: Arc<Events>,
     screen: Screen,
@@ -214,9 +211,7 @@ impl Chat<'_> {
     async fn turn(&mut self, message: String) -> Result<TurnOver, Failure> {
         if let Some(mut unstored) = self.unstored.take() {
             unstored.row.task = stored_text(&message);
-            self.agent = Some(
-                Agent::open(unstored, self.composed, &self.parts, &self.ready, self.human.clone()).await?,
-            );
+            self.agent = Some(Agent::open(unstored, self.composed, &self.parts, &self.ready).await?);
         }
         let Some(agent) = &mut self.agent else { return Err(Failure::from("there is no agent")) };
         self.screen.state.turn_begins(&message, Instant::now());
@@ -263,7 +258,7 @@ impl Chat<'_> {
                     }
                     Need::Wish(Wish::Stop) => {
                         stop.request(StopReason::Cancelled);
-                        self.parts.tree.stop_below(&agent.record.id);
+                        self.composed.tree.stop_below(&agent.record.id);
                     }
                     Need::Wish(Wish::Send(_) | Wish::Undo) => {}
                     // A second end does not wait for the first one.
