@@ -9,7 +9,7 @@ use llm::{
     ChatRequest, Delta, Finish, Message, Part, Response, Role, Sink, ToolCall, ToolDefinition, Usage, Usd,
 };
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tool::{BoxFuture, Stop, StopReason};
 
 use crate::*;

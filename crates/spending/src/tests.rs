@@ -13,7 +13,7 @@ use testkit::{FixedClock, MovingClock};
 
 use super::*;
 
-const TIMEOUT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 fn book(folder: &Path, project: &str) -> SpendingBook {
     let store = Arc::new(SqliteStore::open(folder).unwrap());

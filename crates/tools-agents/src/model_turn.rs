@@ -38,7 +38,6 @@ pub struct Args {
 
 /// Result of `model_turn`.
 #[derive(Debug, Serialize, JsonSchema)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the result, and of `llm_call`")]
 pub struct Output {
     /// Model that answered.
     model_used: String,
