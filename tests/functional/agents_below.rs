@@ -359,3 +359,33 @@ fn a_switch_to_the_model_of_a_bound_provider_narrows_the_agent_and_nothing_widen
     );
     assert!(!fixture.workspace().join("e").exists());
 }
+
+/// Returns true if a process with this command line runs.
+fn runs(wanted: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.into_iter().any(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").trim_end() == wanted
+    })
+}
+
+#[test]
+fn what_an_agent_has_started_ends_with_it_and_not_with_its_client() {
+    let command = format!("sleep 9{}", std::process::id());
+    let started = command.clone();
+    let server = thinking(move |last, _| match last {
+        "Start it." => answer("", &[("shell_execute", json!({"command": started, "background": true}))]),
+        _ => {
+            crate::harness::eventually("the command", || runs(&started));
+            Reply::of(401, &[], r#"{"error": {"message": "wrong key"}}"#)
+        }
+    });
+    let fixture = Fixture::new();
+    configure(&fixture, &server, "");
+    let mut client = crate::server::Server::start(&fixture, &["--catalogue", "full", "--mode", "full_auto"]);
+    client.data("create_agent", json!({"task_description": "Start it."}));
+    let listed = client.data("agent_list", json!({"wait_seconds": 60}));
+    assert!(listed["messages"][0]["message"].as_str().unwrap().contains("failure"), "{listed}");
+    crate::harness::eventually("the end of the command", || !runs(&command));
+    client.end();
+}

@@ -63,6 +63,8 @@ pub struct PendingTurn {
     pub request: ChatRequest,
     /// Abilities that the model must have.
     pub needs: Vec<Capability>,
+    /// Session of the agent, which alone can carry the request out.
+    pub agent: String,
     /// Session whose budget pays, which is that of the agent that was started first.
     pub session: String,
     /// Agents whose budgets pay: the agent itself and those above it, as far as they have one.
@@ -94,12 +96,13 @@ impl ModelTurns {
         }
     }
 
-    fn take(&self, turn: &str) -> Option<PendingTurn> {
+    /// Takes a request for the call of its agent.
+    fn take(&self, turn: &str, agent: &str) -> Option<PendingTurn> {
         let mut slots = self.0.lock();
         match slots.remove(turn)? {
-            Slot::Pending(pending) => Some(*pending),
-            ended @ Slot::Ended(_) => {
-                slots.insert(turn.to_owned(), ended);
+            Slot::Pending(pending) if pending.agent == agent => Some(*pending),
+            other => {
+                slots.insert(turn.to_owned(), other);
                 None
             }
         }
@@ -145,8 +148,8 @@ impl Tool for ModelTurn {
             ToolError::new(Code::NotFound, "no request waits under this id")
                 .hint("only the loop of an agent makes such a call")
         };
-        let pending = turns.take(&args.turn).ok_or_else(unknown)?;
-        let PendingTurn { request, needs, session, agents, mut sink } = pending;
+        let pending = turns.take(&args.turn, &context.session.0).ok_or_else(unknown)?;
+        let PendingTurn { request, needs, session, agents, mut sink, .. } = pending;
         let deadline = Instant::now() + context.timeout;
         let CallBudget { ledger, mut account, shared } = self.0.budget(context, &session)?;
         account.scopes.extend(agents.into_iter().map(Scope::Agent));
@@ -188,6 +191,14 @@ mod tests {
 
     use super::*;
     use crate::tests::{local, refused};
+
+    #[test]
+    fn a_turn_is_taken_by_its_own_agent_once() {
+        let turns = crate::tests::one_turn("a1");
+        assert!(turns.take("t1", "a2").is_none(), "another agent gets nothing");
+        assert!(turns.take("t1", "a1").is_some());
+        assert!(turns.take("t1", "a1").is_none());
+    }
 
     #[test]
     fn refuses_a_turn_that_no_loop_has_added_and_is_in_no_list() {

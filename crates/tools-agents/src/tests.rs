@@ -69,15 +69,16 @@ pub(crate) fn workspace(runtime: JobRuntime) -> Workspace {
         .with_service(Arc::new(Web::default()))
         .with_service(Arc::new(hosts))
         .with_service(Arc::new(Agents(Arc::new(OneAgent))))
-        .with_service(Arc::new(one_turn()))
+        .with_service(Arc::new(one_turn("session-1")))
 }
 
-/// Returns turns of which one waits.
-fn one_turn() -> ModelTurns {
+/// Returns turns of which one waits, for an agent.
+pub(crate) fn one_turn(agent: &str) -> ModelTurns {
     let turns = ModelTurns::default();
     let pending = PendingTurn {
         request: ChatRequest { messages: vec![Message::user("Say hello.")], ..ChatRequest::default() },
         needs: Vec::new(),
+        agent: agent.to_owned(),
         session: "s1".to_owned(),
         agents: Vec::new(),
         sink: Box::new(|_: llm::Delta<'_>| {}),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::{AgentEvent, Conversation, Observer, TurnEnd, TurnReport};
-use llm::Message;
+use llm::{Message, Usage, Usd};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use store_api::{AgentState, Priority};
+use tool::SessionId;
 
 use crate::agent_runtime::mailbox::{Letter, Mailbox};
 use crate::agent_runtime::record::{AgentRecord, state_after, stored_text};
@@ -80,6 +81,8 @@ impl Child {
         }
         tree.stop_below(&id);
         post.bury(&id).await;
+        // Its background commands, its network and its browser end with it.
+        self.ready.model.parts.engine.end_session(&SessionId(id)).await;
         drop(self.running);
     }
 
@@ -97,7 +100,10 @@ impl Child {
             self.ended(&report, state, &files).await;
             if ends || !self.asked().await {
                 if !ends {
-                    self.record_state(&report, AgentState::Done).await;
+                    // The turn has been paid for already.
+                    let (usage, cost) = (Usage::default(), Usd::ZERO);
+                    self.record_state(&TurnReport { usage, cost, ..report }, AgentState::Done).await;
+                    self.live.status.lock().state = AgentState::Done;
                 }
                 return;
             }
@@ -113,7 +119,6 @@ impl Child {
         };
         let is_first = {
             let mut now = self.live.status.lock();
-            now.state = state;
             now.outcome = Some(stored_text(&summary));
             !std::mem::replace(&mut now.has_reported, true)
         };
@@ -128,10 +133,11 @@ impl Child {
         if is_first {
             self.report(status, &summary, files).await;
         }
+        // Whoever sees that the agent no longer works finds its messages.
+        self.live.status.lock().state = state;
     }
 
     async fn record_state(&self, report: &TurnReport, state: AgentState) {
-        self.live.status.lock().state = state;
         if let Err(failure) = self.record.ended(report, state).await {
             warn(&format!("the end of the agent {} is not recorded: {}", self.live.id, failure.error));
         }

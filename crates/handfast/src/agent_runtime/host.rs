@@ -369,8 +369,10 @@ impl Host {
         tokio::pin!(until);
         let mail = loop {
             let rung = wake.notified();
+            // An agent sends its messages before it no longer works.
+            let works = tree.works_below(&root);
             let mail = self.mail_of(&parts, &own, &root).await?;
-            if !mail.is_empty() || !tree.works_below(&root) || wait.is_zero() || tree.has_loop(&own) {
+            if !mail.is_empty() || !works || wait.is_zero() || tree.has_loop(&own) {
                 break mail;
             }
             context.stop.check()?;

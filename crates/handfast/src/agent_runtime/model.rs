@@ -62,8 +62,10 @@ impl AgentModel for EngineModel {
             if let Some(named) = &*self.named.lock() {
                 arguments["model"] = json!(named);
             }
+            let principal = self.identity.principal();
             let pending = PendingTurn {
                 request,
+                agent: principal.session.0.clone(),
                 needs: self.needs.clone(),
                 session: self.session.clone(),
                 agents: self.accounts.clone(),
@@ -72,7 +74,7 @@ impl AgentModel for EngineModel {
             let turns = &self.parts.turns;
             turns.add(id.clone(), pending);
             let added = Added { turns, id };
-            let mut call = CallRequest::new(self.identity.principal(), "model_turn", arguments);
+            let mut call = CallRequest::new(principal, "model_turn", arguments);
             call.stop = stop.clone();
             let result = self.parts.engine.call(call).await;
             let answered = answer(added.turns.remove(&added.id), &result)?;

@@ -1,6 +1,6 @@
 //! The agents of this process, in trees: who is above whom, who waits for whom, and how a tree ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::runtime::{AgentParts, AgentRuntime};
 use crate::agent_runtime::waiting_asker::WaitingAsker;
 use crate::clock::SystemClock;
+use crate::report::warn;
 
 /// Maximum number of agents of one tree that have not ended.
 pub(crate) const MOST_OF_TREE: usize = 128;
@@ -289,6 +290,22 @@ impl AgentTree {
         drop(tokio::task::spawn_blocking(move || tree.join(&owner)).await);
     }
 
+    /// Buries the messages to clients that have left: nobody reads them any more. The messages to a main agent
+    /// of this process stay, because a later process can continue it.
+    fn bury_mail_of_clients(&self, ended: &[Arc<LiveAgent>]) {
+        let humans = self.humans.lock();
+        let roots: BTreeSet<&str> = ended.iter().map(|agent| agent.root.as_str()).collect();
+        let left: Vec<&str> = roots.into_iter().filter(|root| !humans.contains_key(*root)).collect();
+        let Some(parts) = self.parts.get().and_then(AgentParts::runtime).filter(|_| !left.is_empty()) else {
+            return;
+        };
+        for client in left {
+            if let Err(error) = parts.store.mail().kill_of(&parts.workspace, client, "the client has left") {
+                warn(&format!("messages to a client that has left stay open: {error}"));
+            }
+        }
+    }
+
     fn matching(&self, owner: &Owner) -> Vec<Arc<LiveAgent>> {
         let is_owned =
             |agent: &&Arc<LiveAgent>| owner.includes(&Owner::Session(SessionId(agent.root.clone())));
@@ -337,7 +354,9 @@ impl ResourcePool for AgentTree {
             }
         }
         drop(running);
-        for agent in self.matching(owner) {
+        let ended = self.matching(owner);
+        self.bury_mail_of_clients(&ended);
+        for agent in ended {
             self.agents.lock().remove(&agent.id);
             self.wakes.lock().remove(&agent.id);
             self.humans.lock().remove(&agent.root);

@@ -103,6 +103,7 @@ impl AgentRuntime {
         let work = Work { ready: &ready, record: &record, main: &main, observer, stop: stop.clone() };
         let report = work.answer(&mut Conversation::default(), Message::user(task)).await;
         main.end().await;
+        self.engine.end_session(&SessionId(id)).await;
         record.ended(&report, state_after(&report.end)).await?;
         Ok(report)
     }
