@@ -81,7 +81,7 @@ impl Child {
         }
         tree.stop_below(&id);
         post.bury(&id).await;
-        // Its background commands, its network and its browser end with it.
+        // Background commands, the network and the browser of the agent end with it.
         self.ready.model.parts.engine.end_session(&SessionId(id)).await;
         drop(self.running);
     }
