@@ -10,6 +10,7 @@ mod host;
 mod identity;
 mod mailbox;
 mod model;
+mod offered;
 mod record;
 mod runtime;
 mod start;

@@ -295,6 +295,7 @@ impl Composed {
             workspace: self.workspace.clone(),
             files: AgentFiles::of(&self.workspace, configuration),
             reload: self.reload.clone(),
+            offered: Arc::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The part of a runtime that agents need.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use dialects::{CatalogueKind, Dialect};
 use engine::Engine;
@@ -9,6 +9,7 @@ use store_api::Store;
 use tools_agents::{ModelTurns, Models};
 
 use crate::agent_runtime::files::AgentFiles;
+use crate::agent_runtime::offered::OfferedTools;
 use crate::reload::Reload;
 
 /// The part of a runtime that agents need.
@@ -23,6 +24,8 @@ pub(crate) struct AgentRuntime {
     pub(crate) workspace: PathBuf,
     pub(crate) files: AgentFiles,
     pub(crate) reload: Reload,
+    /// Tools of agents that name none, after the first use.
+    pub(crate) offered: Arc<OnceLock<Arc<OfferedTools>>>,
 }
 
 /// Runtime of agents without a hold on the engine, for a part that the engine keeps alive.
@@ -35,8 +38,9 @@ impl AgentParts {
     /// Returns the part of a runtime that is being composed.
     pub(crate) fn new(runtime: &AgentRuntime) -> Self {
         let engine = Arc::downgrade(&runtime.engine);
-        let AgentRuntime { store, models, turns, dialect, catalogue, workspace, files, reload, .. } =
-            runtime.clone();
+        let AgentRuntime {
+            store, models, turns, dialect, catalogue, workspace, files, reload, offered, ..
+        } = runtime.clone();
         let make = move |engine| AgentRuntime {
             engine,
             store: store.clone(),
@@ -47,6 +51,7 @@ impl AgentParts {
             workspace: workspace.clone(),
             files: files.clone(),
             reload: reload.clone(),
+            offered: offered.clone(),
         };
         Self { engine, make: Box::new(make) }
     }

@@ -16,6 +16,7 @@ use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
 use crate::agent_runtime::mailbox::{Mailbox, Post};
 use crate::agent_runtime::model::EngineModel;
+use crate::agent_runtime::offered::OfferedTools;
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tools::EngineTools;
 use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
@@ -149,15 +150,8 @@ impl AgentRuntime {
         let human = principal.asker.clone();
         let identity = AgentIdentity::new(principal);
         identity.bind(self, &model_name).await?;
-        let tools = EngineTools::new(
-            self.engine.clone(),
-            identity.clone(),
-            questions,
-            self.dialect,
-            self.catalogue,
-            definition.tools.as_deref(),
-        );
-        let tools = tools.map_err(|problem| Failure::usage(format!("the agent: {problem}")))?;
+        let offered = self.offered(definition.tools.as_deref())?;
+        let tools = EngineTools::new(self.engine.clone(), identity.clone(), questions, self.dialect, offered);
         let system = self.instructions(&definition.instructions, &tools).await;
         let usual = Bounds::default();
         let bounds = Bounds { steps: max_steps.or(definition.max_steps).unwrap_or(usual.steps), ..usual };
@@ -212,6 +206,16 @@ impl AgentRuntime {
         let running = tree.add(Arc::new(live)).map_err(|error| Failure::from(error.message))?;
         let mailbox = Mailbox::new(Post::of(self, tree), id.to_owned(), id.to_owned());
         Ok(MainAgent { mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
+    }
+
+    /// Returns the tools of an agent that names some, or none.
+    fn offered(&self, named: Option<&[String]>) -> Result<Arc<OfferedTools>, Failure> {
+        if let Some(known) = self.offered.get().filter(|_| named.is_none()) {
+            return Ok(known.clone());
+        }
+        let offered = OfferedTools::of(&self.engine, self.dialect, self.catalogue, named);
+        let offered = Arc::new(offered.map_err(|problem| Failure::usage(format!("the agent: {problem}")))?);
+        Ok(if named.is_none() { self.offered.get_or_init(|| offered).clone() } else { offered })
     }
 
     /// Returns the instructions: those of every agent, of the project, and of the agent's file.

@@ -1,13 +1,12 @@
 //! The tools of an agent: each call of the model is a call of the engine.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agents::{AgentTools, ToolOutput};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use dialects::{CatalogueKind, Dialect};
-use door_mcp::{ModelView, model_tool, model_view};
+use dialects::Dialect;
+use door_mcp::{ModelView, model_view};
 use engine::{CallRequest, Engine};
 use llm::{Image, ImageFormat, ToolDefinition};
 use serde_json::{Map, Value};
@@ -15,6 +14,7 @@ use tool::{BoxFuture, NoteTools, Stop};
 
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::offered::OfferedTools;
 
 /// The tools of an agent.
 pub(crate) struct EngineTools {
@@ -22,61 +22,29 @@ pub(crate) struct EngineTools {
     identity: Arc<AgentIdentity>,
     questions: Option<ParentQuestions>,
     dialect: Dialect,
-    definitions: Vec<ToolDefinition>,
-    reading: BTreeSet<String>,
-    /// The dialect's names of the tools that notes mention.
-    restore: Option<String>,
-    read: Option<String>,
+    offered: Arc<OfferedTools>,
 }
 
 impl EngineTools {
-    /// Offers the tools of a catalogue, or those that are named.
-    ///
-    /// # Errors
-    /// If a name is none of a tool, with the nearest one.
+    /// Offers tools to an agent.
     pub(crate) fn new(
         engine: Arc<Engine>,
         identity: Arc<AgentIdentity>,
         questions: Option<ParentQuestions>,
         dialect: Dialect,
-        catalogue: CatalogueKind,
-        named: Option<&[String]>,
-    ) -> Result<Self, String> {
-        let all = engine.tools();
-        if let Some(unknown) =
-            named.unwrap_or_default().iter().find(|name| !all.iter().any(|tool| tool.name() == **name))
-        {
-            let near = tool::nearest(unknown, all.iter().map(|tool| tool.name()));
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(format!("there is no tool `{unknown}`{near}"));
-        }
-        let is_offered = |tool: &&Arc<dyn tool::AnyTool>| match named {
-            Some(named) => named.iter().any(|name| name == tool.name()),
-            None => catalogue.lists(tool.as_ref()),
-        };
-        let offered: Vec<_> = all.iter().filter(is_offered).cloned().collect();
-        let definitions = offered.iter().map(|tool| {
-            let shown = model_tool(tool.as_ref(), dialect);
-            ToolDefinition { name: shown.name, description: shown.description, schema: shown.schema }
-        });
-        let definitions = definitions.collect();
-        let reading = offered.iter().filter(|tool| tool.spec().class.reads_only);
-        let reading = reading.map(|tool| tool.name().to_owned()).collect();
-        let name_of = |canonical: &str| {
-            all.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name().to_owned())
-        };
-        let (restore, read) = (name_of("checkpoint_restore"), name_of("output_read"));
-        Ok(Self { engine, identity, questions, dialect, definitions, reading, restore, read })
+        offered: Arc<OfferedTools>,
+    ) -> Self {
+        Self { engine, identity, questions, dialect, offered }
     }
 }
 
 impl AgentTools for EngineTools {
     fn definitions(&self) -> Vec<ToolDefinition> {
-        self.definitions.clone()
+        self.offered.definitions.clone()
     }
 
     fn reads_only(&self, name: &str) -> bool {
-        self.reading.contains(name)
+        self.offered.reading.contains(name)
     }
 
     fn call<'a>(
@@ -94,7 +62,8 @@ impl AgentTools for EngineTools {
             call.stop = stop.clone();
             let result = self.engine.call(call).await;
             let meta = Some(Box::new(result.meta.clone()));
-            let notes = NoteTools { restore: self.restore.as_deref(), read: self.read.as_deref() };
+            let notes =
+                NoteTools { restore: self.offered.restore.as_deref(), read: self.offered.read.as_deref() };
             let ModelView { text, pictures, is_error } = model_view(result, self.dialect, notes);
             let images = pictures.iter().filter_map(|(bytes, kind)| {
                 let format = ImageFormat::of_media_type(kind)?;
