@@ -26,6 +26,8 @@ pub(crate) struct ParentQuestions {
     pub(crate) above: Ceiling,
     /// Receiver of questions that the agent above does not answer.
     pub(crate) human: Arc<dyn Asker>,
+    /// Lock of the one question that is open: an answer names no question, so there is only one to answer.
+    pub(crate) one: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl ParentQuestions {
@@ -87,8 +89,9 @@ impl CallAsker {
 impl Asker for CallAsker {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let ParentQuestions { tree, agent, human, .. } = &self.questions;
+            let ParentQuestions { tree, agent, human, one, .. } = &self.questions;
             if self.may_parent_answer(approval) {
+                let _only = one.lock().await;
                 let envelope = json!({
                     "type": "approval_request",
                     "action": self.tool,

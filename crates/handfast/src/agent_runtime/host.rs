@@ -116,6 +116,7 @@ impl Host {
             agent: id.clone(),
             above: above_ceiling,
             human,
+            one: Arc::default(),
         };
         let plan = AgentPlan {
             id: id.clone(),

@@ -1,6 +1,6 @@
 //! Grammars of JSON Schemas.
 //!
-//! Of a schema these keywords are kept: `type`, `properties`, `required`, `additionalProperties`, `items`,
+//! Keywords of a schema that are kept: `type`, `properties`, `required`, `additionalProperties`, `items`,
 //! `enum`, `const`, `anyOf`, `oneOf`, `allOf`, `$ref` within the schema, and the limits of numbers, lengths
 //! and items. Others, such as `pattern`, are left out, so a value may contradict them.
 
