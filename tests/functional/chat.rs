@@ -295,7 +295,12 @@ fn what_cannot_be_a_chat_says_so_before_the_screen() {
     let server = script([Reply::of(401, &[], r#"{"error": {"message": "wrong key"}}"#), answer("Ok.", &[])]);
     let fixture = Fixture::new();
     let none = fixture.run(&["chat"]);
-    assert!(none.code == 2 && none.stderr.contains("use `handfast run`"), "{} {}", none.code, none.stderr);
+    assert!(
+        none.code == 2 && none.stderr.contains(" run` for a task without one"),
+        "{} {}",
+        none.code,
+        none.stderr
+    );
     let without_model = Terminal::start(&fixture, (24, 100), &["chat"]);
     without_model.shows("docs/MODELS.md");
     assert_eq!(without_model.ends(), 2);

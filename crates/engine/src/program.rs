@@ -5,7 +5,8 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 16] = [
+const OF_STATE: [&str; 18] = [
+    "agents",
     "approvals",
     "audit",
     "browser pair",
@@ -18,6 +19,7 @@ const OF_STATE: [&str; 16] = [
     "login",
     "logout",
     "policy",
+    "run",
     "setup embeddings",
     "trust",
     "undo",
