@@ -64,6 +64,7 @@ mod recipes;
 mod recommended;
 mod reload;
 mod resources;
+mod sampling;
 mod schedules;
 mod screen;
 pub(crate) mod search_path;

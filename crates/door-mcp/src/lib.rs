@@ -46,6 +46,7 @@ mod question;
 mod resources;
 mod resumable_stream;
 mod roots;
+mod sampling;
 mod serve;
 mod server_backend;
 mod signed_state;

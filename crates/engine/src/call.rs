@@ -9,8 +9,8 @@ use policy::{Ceiling, Decision, Part};
 use sandbox::{CellProcesses, CellSource};
 use serde_json::Value;
 use tool::{
-    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
-    Presentation, Progress, SessionId, Stop, ToolError,
+    ByteReservation, CallId, CallResult, CallerModel, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    Owner, Presentation, Progress, SessionId, Stop, ToolError,
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
@@ -58,6 +58,8 @@ pub(crate) struct Call {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) dialect: &'static str,
     pub(crate) asker: Arc<dyn Asker>,
+    /// Model that the caller's program offers.
+    pub(crate) model: Option<Arc<dyn CallerModel>>,
     pub(crate) stop: Stop,
     pub(crate) progress: Arc<dyn Progress>,
     /// Name of the tool as the caller gave it, later the canonical name.
@@ -147,6 +149,7 @@ impl Call {
             user: None,
             dialect: principal.dialect,
             asker: principal.asker,
+            model: principal.model,
             stop,
             progress,
             tool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use policy::Ceiling;
 use serde_json::Value;
-use tool::{CallId, NoProgress, Progress, SessionId, Stop};
+use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
 
 use crate::{Allowance, Asker, Budget, Origin};
 
@@ -63,6 +63,8 @@ pub struct Principal {
     pub dialect: &'static str,
     /// Receiver of the question if the decision is `check`.
     pub asker: Arc<dyn Asker>,
+    /// Model that the caller's program offers, if it offers one.
+    pub model: Option<Arc<dyn CallerModel>>,
     // INVARIANT: a ceiling is only ever met with another one, and a budget is only ever taken out
     // of that of the parent. So neither can be assigned.
     ceiling: Ceiling,
@@ -73,7 +75,8 @@ impl Principal {
     /// Creates a principal that acts for itself, with no ceiling and no budget.
     pub fn new(door: Door, session: SessionId, dialect: &'static str, asker: Arc<dyn Asker>) -> Self {
         let (ceiling, budget) = (Ceiling::default(), Budget::default());
-        Self { door, session, holder: None, parent: None, memory: None, dialect, asker, ceiling, budget }
+        let (holder, parent, memory, model) = (None, None, None, None);
+        Self { door, session, holder, parent, memory, dialect, asker, model, ceiling, budget }
     }
 
     /// Returns a principal that acts on behalf of this one: a scheduled task, a sub-agent, a

@@ -27,6 +27,6 @@ pub(crate) fn job_runtime(
         dialect: dialect.as_str(),
         of_command: dialect.command_call(),
         is_served: Box::new(move || serving(&state, &workspace).is_some()),
-        no_agent: (!models.is_configured()).then_some(NO_MODEL),
+        no_agent: (!models.has_servers()).then_some(NO_MODEL),
     }
 }

@@ -7,7 +7,7 @@ use llm::{Limit, Routes, TaskType, Usd, WireFormat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use spending::SharedLimits;
-use tools_agents::{Embeddings, ModelLimits, ModelProvider, Models};
+use tools_agents::{Embeddings, ModelLimits, ModelProvider, ModelSource, Models};
 
 use crate::failure::Failure;
 
@@ -57,6 +57,8 @@ pub(crate) enum Api {
     Gemini,
     /// Chat of Ollama.
     Ollama,
+    /// Model of the MCP client that makes the call, by sampling.
+    Client,
 }
 
 /// Limits on what models cost. The most that a call can cost is reserved before it is sent.
@@ -89,15 +91,18 @@ pub(crate) struct BudgetPlace {
     pub(crate) project_tokens: Option<u64>,
 }
 
-impl Api {
-    fn wire(self) -> WireFormat {
-        match self {
-            Self::Openai => WireFormat::OpenAi,
-            Self::OpenaiCompatible => WireFormat::OpenAiCompatible,
-            Self::Anthropic => WireFormat::Anthropic,
-            Self::Gemini => WireFormat::Gemini,
-            Self::Ollama => WireFormat::Ollama,
-        }
+impl ProviderPlace {
+    fn source(self) -> Result<ModelSource, String> {
+        let wire = match self.api {
+            Api::Openai => WireFormat::OpenAi,
+            Api::OpenaiCompatible => WireFormat::OpenAiCompatible,
+            Api::Anthropic => WireFormat::Anthropic,
+            Api::Gemini => WireFormat::Gemini,
+            Api::Ollama => WireFormat::Ollama,
+            Api::Client if self.url.is_none() && self.key.is_none() => return Ok(ModelSource::Caller),
+            Api::Client => return Err("a client's own model has neither `url` nor `key`".to_owned()),
+        };
+        ModelProvider::new(wire, self.url, self.key).map(ModelSource::Server)
     }
 }
 
@@ -111,8 +116,9 @@ pub(crate) fn models(
 ) -> Result<Arc<Models>, Failure> {
     let Some(place) = place else { return Ok(Arc::new(Models::default().with_embeddings(embeddings))) };
     let mut providers = BTreeMap::new();
-    for (name, ProviderPlace { api, url, key }) in place.providers {
-        let provider = ModelProvider::new(api.wire(), url, key)
+    for (name, provider) in place.providers {
+        let provider = provider
+            .source()
             .map_err(|problem| Failure::usage(format!("`models.providers.{name}`: {problem}")))?;
         if name.is_empty() || name.contains('/') {
             return Err(Failure::usage(format!(
@@ -185,6 +191,7 @@ mod tests {
                 "use https",
             ),
             (r#"{"providers": {"a/b": {"api": "openai"}}}"#.to_owned(), "slash"),
+            (r#"{"providers": {"a": {"api": "client", "key": "k"}}}"#.to_owned(), "neither `url` nor `key`"),
             (
                 format!(r#"{{"providers": {{{local}}}, "routes": {{"thinking": []}}}}"#),
                 "models.routes.thinking",

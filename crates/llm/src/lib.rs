@@ -23,6 +23,7 @@ mod reserve;
 mod response;
 mod retry_after;
 mod route;
+mod sampled;
 mod sse;
 mod task;
 mod transport;
@@ -45,6 +46,7 @@ pub use response::{Delta, Finish, Response, Sink};
 pub use route::{
     Account, Attempt, AttemptError, Random, RetryRules, Route, RouteError, RouteFault, Routed, Router,
 };
+pub use sampled::{ANY_MODEL, SampledModel};
 pub use task::{Routes, TaskType};
 pub use transport::{Body, HttpRequest, HttpResponse, KeyHeader, Transport, TransportError};
 pub use usage::Usage;

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod box_future;
+mod caller_model;
 mod checkpoints;
 mod context;
 mod credential;
@@ -36,6 +37,7 @@ mod visible;
 
 pub use arguments::spell;
 pub use box_future::BoxFuture;
+pub use caller_model::{CallerModel, OfferedModel, SampleError};
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, ForeseenCall, Hosts, LaterCalls,

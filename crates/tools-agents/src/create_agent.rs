@@ -102,7 +102,8 @@ impl Tool for CreateAgent {
             shared_memory: args.shared_memory,
             sandbox_config: args.sandbox_config.map(Value::Object),
         };
-        let created = context.service::<Agents>()?.0.create(context, wanted).await?;
+        let created = context.service::<Agents>()?.0.create(context, wanted).await;
+        let created = created.map_err(|error| named(error, "model_name"))?;
         Ok(Output { agent_id: created.id, model_name: created.model })
     }
 }
@@ -129,8 +130,8 @@ mod tests {
         let extra = refused(&tool, json!({"task_description": "a", "depth": 3}));
         assert_eq!(extra.code, Code::Validation, "{}", extra.message);
         let none = ErasedTool::tool(CreateAgent(Arc::default()));
-        let unset = refused(&none, json!({"task_description": "a"}));
-        assert_eq!(unset.code, Code::Unavailable, "{}", unset.message);
+        let unset = refused(&none, json!({"task_description": "a", "model_name": "a/one"}));
+        assert_eq!(unset.code, Code::Validation, "{}", unset.message);
     }
 
     #[test]

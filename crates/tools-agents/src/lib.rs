@@ -32,7 +32,7 @@ pub use create_agent::CreateAgent;
 pub use llm_call::LlmCall;
 pub use model_switch::ModelSwitch;
 pub use model_turn::{ModelTurn, ModelTurns, PendingTurn};
-pub use models::{Embeddings, ModelLimits, ModelProvider, Models};
+pub use models::{Embeddings, ModelLimits, ModelProvider, ModelSource, Models};
 pub use runtime::JobRuntime;
 pub use schedule_history::ScheduleHistory;
 pub use schedule_list::ScheduleList;

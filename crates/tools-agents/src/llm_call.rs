@@ -96,7 +96,7 @@ impl Tool for LlmCall {
     const SPEC: Spec = Spec {
         name: "llm_call",
         title: "Ask a language model",
-        description: "Ask a language model that the user configured. The prompt leaves this machine unless the model runs here.",
+        description: "Ask a language model that the user configured or your client offers. The prompt leaves this machine unless the model runs here.",
         example: Example {
             files: &[],
             arguments: r#"{"prompt": "Say hello.", "task_type": "simple"}"#,
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
     use crate::tests::{hello, local, runtime, workspace};
-    use crate::{ModelLimits, ModelProvider};
+    use crate::{ModelLimits, ModelProvider, ModelSource};
 
     fn ask(models: &Arc<Models>, arguments: Value) -> Result<Value, ToolError> {
         let folder = tempfile::tempdir().unwrap();
@@ -278,8 +278,8 @@ mod tests {
 
     /// Returns models of two servers, the first preferred, under a limit for each call.
     fn two(first: &Server, second: &Server, call: Limit) -> Arc<Models> {
-        let provider = |server: &Server| {
-            ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap()
+        let provider = |server: &Server| -> ModelSource {
+            ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap().into()
         };
         let providers = [("a".to_owned(), provider(first)), ("b".to_owned(), provider(second))].into();
         let routes = Routes { usual: vec!["a/one".to_owned(), "b/two".to_owned()], ..Routes::default() };
@@ -363,8 +363,9 @@ mod tests {
         let provider = ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap();
         let session = Limit { tokens: Some(3_500), money: None };
         let limits = ModelLimits { session, ..ModelLimits::default() };
-        let models =
-            Arc::new(Models::new([("a".to_owned(), provider)].into(), Routes::default(), limits).unwrap());
+        let models = Arc::new(
+            Models::new([("a".to_owned(), provider.into())].into(), Routes::default(), limits).unwrap(),
+        );
         let arguments = json!({"prompt": "a", "model": "a/one", "max_tokens": 1_500});
         let mut asked = 0;
         let refused = loop {
@@ -387,7 +388,7 @@ mod tests {
         let shared = SharedLimits { day, ..SharedLimits::default() };
         let limits = ModelLimits { shared, ..ModelLimits::default() };
         let new = || {
-            let providers = [("a".to_owned(), provider.clone())].into();
+            let providers = [("a".to_owned(), provider.clone().into())].into();
             Arc::new(Models::new(providers, Routes::default(), limits).unwrap())
         };
         let arguments = |most: u32| json!({"prompt": "a", "model": "a/one", "max_tokens": most});

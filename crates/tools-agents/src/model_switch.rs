@@ -70,7 +70,8 @@ impl Tool for ModelSwitch {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let switched = context.service::<Agents>()?.0.switch(context, &args.model_name).await?;
+        let switched = context.service::<Agents>()?.0.switch(context, &args.model_name).await;
+        let switched = switched.map_err(|error| named(error, "model_name"))?;
         Ok(Output { model_name: switched.model, previous: switched.before, profile: switched.profile })
     }
 }

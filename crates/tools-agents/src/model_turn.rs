@@ -149,7 +149,10 @@ impl Tool for ModelTurn {
                 .hint("only the loop of an agent makes such a call")
         };
         let pending = turns.take(&args.turn, &context.session.0).ok_or_else(unknown)?;
-        let PendingTurn { request, needs, session, agents, mut sink, .. } = pending;
+        let PendingTurn { request, mut needs, session, agents, mut sink, .. } = pending;
+        if !request.tools.is_empty() && !needs.contains(&Capability::Tools) {
+            needs.push(Capability::Tools);
+        }
         let deadline = Instant::now() + context.timeout;
         let CallBudget { ledger, mut account, shared } = self.0.budget(context, &session)?;
         account.scopes.extend(agents.into_iter().map(Scope::Agent));

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fetch::address::Target;
-use llm::{Account, Ledger, Limit, ModelInfo, Reserve, Routes, Scope, TaskType, WireFormat, known};
+use llm::{
+    ANY_MODEL, Account, Ledger, Limit, ModelInfo, Reserve, Routes, SampledModel, Scope, TaskType, WireFormat,
+    known,
+};
 use memory::OpenModel;
 use parking_lot::Mutex;
 use spending::{SharedLimits, SpendingBook};
@@ -13,6 +16,9 @@ use tool_support::{EndpointError, endpoint};
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
+
+/// Name of the caller's program as a provider, if nothing is configured.
+const CALLER: &str = "client";
 
 /// Provider of models.
 #[derive(Debug, Clone)]
@@ -57,6 +63,37 @@ impl ModelProvider {
     }
 }
 
+/// Source of models.
+#[derive(Debug, Clone)]
+pub enum ModelSource {
+    /// Server of a provider.
+    Server(ModelProvider),
+    /// Program that makes the call, if it offers a model.
+    Caller,
+}
+
+impl From<ModelProvider> for ModelSource {
+    fn from(provider: ModelProvider) -> Self {
+        Self::Server(provider)
+    }
+}
+
+impl ModelSource {
+    fn server(&self) -> Option<&ModelProvider> {
+        match self {
+            Self::Server(provider) => Some(provider),
+            Self::Caller => None,
+        }
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        match self {
+            Self::Server(provider) => known(provider.wire, model),
+            Self::Caller => SampledModel::info_of(model),
+        }
+    }
+}
+
 /// The model that makes vectors.
 #[derive(Clone)]
 pub struct Embeddings {
@@ -91,14 +128,14 @@ pub(crate) struct CallBudget {
 pub(crate) struct Candidate<'a> {
     /// Name in calls, such as `anthropic/claude-sonnet-5`.
     pub(crate) name: String,
-    pub(crate) provider: &'a ModelProvider,
+    pub(crate) source: &'a ModelSource,
     pub(crate) info: ModelInfo,
 }
 
 /// The models of a runtime.
 #[derive(Default)]
 pub struct Models {
-    providers: BTreeMap<String, ModelProvider>,
+    providers: BTreeMap<String, ModelSource>,
     routes: Routes,
     limits: ModelLimits,
     ledger: Arc<Mutex<Ledger>>,
@@ -111,7 +148,7 @@ impl Models {
     /// # Errors
     /// A text about the first route that names no provider.
     pub fn new(
-        providers: BTreeMap<String, ModelProvider>,
+        providers: BTreeMap<String, ModelSource>,
         routes: Routes,
         limits: ModelLimits,
     ) -> Result<Self, String> {
@@ -146,9 +183,9 @@ impl Models {
         [call, session, shared.day, shared.project].iter().any(|limit| limit.money.is_some())
     }
 
-    /// Returns true if a call can name a model.
-    pub fn is_configured(&self) -> bool {
-        !self.providers.is_empty()
+    /// Returns true if a model can be asked without the program of a caller.
+    pub fn has_servers(&self) -> bool {
+        self.providers.values().any(|source| source.server().is_some())
     }
 
     /// Returns the models for a type of task, the preferred one first, or the one that is named.
@@ -157,6 +194,12 @@ impl Models {
         task: TaskType,
         named: Option<&str>,
     ) -> Result<Vec<Candidate<'_>>, String> {
+        if self.providers.is_empty() {
+            return match named {
+                None => Ok(vec![Self::of_caller()]),
+                Some(named) => Err(format!("{named} is no PROVIDER/MODEL; no provider is configured")),
+            };
+        }
         if let Some(named) = named {
             let candidate = self.candidate(named).ok_or_else(|| {
                 let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
@@ -170,13 +213,14 @@ impl Models {
     /// Returns the effects of asking these models, and the keys among the effects.
     pub(crate) fn effects(candidates: &[Candidate<'_>]) -> (Vec<Effect>, Vec<String>) {
         let mut effects = Vec::new();
-        for effect in candidates.iter().flat_map(|candidate| candidate.provider.effects()) {
+        let servers = || candidates.iter().filter_map(|candidate| candidate.source.server());
+        for effect in servers().flat_map(ModelProvider::effects) {
             if !effects.contains(&effect) {
                 effects.push(effect);
             }
         }
-        let keys = candidates.iter().filter_map(|candidate| candidate.provider.key.clone());
-        (effects, keys.collect())
+        let keys = servers().filter_map(|provider| provider.key.clone()).collect();
+        (effects, keys)
     }
 
     /// Opens the account of an agent with its limit. Requests that name the agent are paid from it too.
@@ -215,6 +259,12 @@ impl Models {
         Ok(CallBudget { ledger, account: Account { scopes, call }, shared })
     }
 
+    /// Returns the model of the caller's program, which is asked if nothing is configured.
+    fn of_caller() -> Candidate<'static> {
+        let name = format!("{CALLER}{SEPARATOR}{ANY_MODEL}");
+        Candidate { name, source: &ModelSource::Caller, info: SampledModel::info_of(ANY_MODEL) }
+    }
+
     /// Returns the model of a name. A single provider need not be named.
     fn candidate(&self, name: &str) -> Option<Candidate<'_>> {
         let split = name
@@ -224,11 +274,11 @@ impl Models {
             1 => Some((self.providers.first_key_value()?, name)),
             _ => None,
         };
-        let ((provider, found), model) = split.or_else(single)?;
+        let ((provider, source), model) = split.or_else(single)?;
         if model.is_empty() {
             return None;
         }
         let name = format!("{provider}{SEPARATOR}{model}");
-        Some(Candidate { name, provider: found, info: known(found.wire, model) })
+        Some(Candidate { name, source, info: source.info(model) })
     }
 }

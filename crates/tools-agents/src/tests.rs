@@ -20,7 +20,7 @@ use tool::{BoxFuture, Context, Effect, ForeseenCall, Hosts, LaterCalls, Level, T
 
 use crate::{
     AgentHost, AgentMessage, AgentOverview, Agents, AskedAgent, CreatedAgent, JobRuntime, ListedAgent,
-    ModelLimits, ModelProvider, ModelTurns, Models, PendingTurn, SwitchedModel, WantedAgent,
+    ModelLimits, ModelProvider, ModelSource, ModelTurns, Models, PendingTurn, SwitchedModel, WantedAgent,
 };
 
 /// Decisions of a caller who may do everything but call the tool `denied`.
@@ -146,7 +146,7 @@ pub(crate) fn refused(tool: &Arc<dyn tool::AnyTool>, arguments: Value) -> ToolEr
 
 /// Returns two providers, of which a model must name one.
 pub(crate) fn two_providers() -> Arc<Models> {
-    let provider = ModelProvider::new(WireFormat::Ollama, None, None).unwrap();
+    let provider = ModelSource::from(ModelProvider::new(WireFormat::Ollama, None, None).unwrap());
     let providers = [("a".to_owned(), provider.clone()), ("b".to_owned(), provider)].into();
     Arc::new(Models::new(providers, Routes::default(), ModelLimits::default()).unwrap())
 }
@@ -194,7 +194,7 @@ pub(crate) fn hello() -> Reply {
 pub(crate) fn local(url: &str, key: Option<&str>) -> Arc<Models> {
     let provider =
         ModelProvider::new(WireFormat::OpenAiCompatible, Some(url.to_owned()), key.map(str::to_owned));
-    let providers = [("local".to_owned(), provider.unwrap())].into();
+    let providers = [("local".to_owned(), provider.unwrap().into())].into();
     let routes = Routes { usual: vec!["local/small".to_owned()], ..Routes::default() };
     Arc::new(Models::new(providers, routes, ModelLimits::default()).unwrap())
 }

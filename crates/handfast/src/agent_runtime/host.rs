@@ -345,19 +345,10 @@ impl Host {
         };
         let parts = tree.runtime()?;
         let own = agent.model.clone();
-        let (name, info) = parts.models.preferred(own.task, Some(model))?;
-        let missing = info.missing(&own.needs);
-        if !missing.is_empty() {
-            let words: Vec<&str> = missing.iter().map(|ability| ability.word()).collect();
-            return Err(ToolError::validation(
-                "model_name",
-                format!("{name} cannot do {}", words.join(", ")),
-            ));
-        }
+        let (name, _) = own.preferred(Some(model))?;
         let profile = agent.identity.bind(&parts, &name).await.map_err(|failure| wrong(&failure))?;
         let before = own.named.lock().replace(name.clone());
-        let before =
-            before.map_or_else(|| parts.models.preferred(own.task, None).map(|(name, _)| name), Ok)?;
+        let before = before.map_or_else(|| own.preferred(None).map(|(name, _)| name), Ok)?;
         Ok(SwitchedModel { model: name, before, profile })
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use agents::{AgentModel, ModelAnswer, ModelFailure, ModelFailureKind};
 use engine::CallRequest;
-use llm::{AttemptError, Capability, ChatRequest, ModelError, RouteError, Sink, TaskType};
+use llm::{AttemptError, Capability, ChatRequest, ModelError, ModelInfo, RouteError, Sink, TaskType};
 use parking_lot::Mutex;
 use serde_json::json;
 use tool::{BoxFuture, CallResult, Code, Stop, StopReason, ToolError};
@@ -32,6 +32,17 @@ pub(crate) struct EngineModel {
     pub(crate) next: AtomicU64,
 }
 
+impl EngineModel {
+    /// Returns the name and the facts of the model that is asked first, or of the one that is named.
+    ///
+    /// # Errors
+    /// If there is no such model with the abilities that the agent needs.
+    pub(crate) fn preferred(&self, named: Option<&str>) -> Result<(String, ModelInfo), ToolError> {
+        let offered = self.identity.principal().model;
+        self.parts.models.preferred(self.task, named, offered.as_deref(), &self.needs)
+    }
+}
+
 /// Request that is removed with its call, however the call ends.
 struct Added<'a> {
     turns: &'a ModelTurns,
@@ -47,7 +58,7 @@ impl Drop for Added<'_> {
 impl AgentModel for EngineModel {
     fn context(&self) -> Option<u32> {
         let named = self.named.lock().clone();
-        self.parts.models.preferred(self.task, named.as_deref()).ok()?.1.context
+        self.preferred(named.as_deref()).ok()?.1.context
     }
 
     fn chat<'a>(

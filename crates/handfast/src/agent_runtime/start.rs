@@ -136,12 +136,9 @@ impl AgentRuntime {
             let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
             Failure::usage(format!("{}{hint}", error.message))
         };
-        let (model_name, info) = self.models.preferred(task, named.as_deref()).map_err(told)?;
-        let missing = info.missing(&definition.caps);
-        if named.is_some() && !missing.is_empty() {
-            let words: Vec<&str> = missing.iter().map(|ability| ability.word()).collect();
-            return Err(Failure::usage(format!("the model {model_name} cannot do {}", words.join(", "))));
-        }
+        let preferred =
+            self.models.preferred(task, named.as_deref(), principal.model.as_deref(), &definition.caps);
+        let (model_name, _) = preferred.map_err(told)?;
         if definition.budget_usd.is_some() || definition.budget_tokens.is_some() {
             let money = definition.budget_usd.and_then(|dollars| Usd::parse(&format!("{dollars:.6}")));
             self.models.open_account(&id, Limit { money, tokens: definition.budget_tokens });

@@ -55,9 +55,7 @@ impl LiveAgent {
     /// Returns the name of the model that its next request goes to.
     pub(crate) fn model_name(&self) -> String {
         let named = self.model.named.lock().clone();
-        named
-            .or_else(|| self.model.parts.models.preferred(self.model.task, None).ok().map(|found| found.0))
-            .unwrap_or_default()
+        named.or_else(|| self.model.preferred(None).ok().map(|found| found.0)).unwrap_or_default()
     }
 }
 

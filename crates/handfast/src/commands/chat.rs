@@ -289,14 +289,10 @@ impl Chat<'_> {
 /// Asks another model from now on, if there is one of this name that can do what the agent needs.
 async fn switch(ready: &ReadyAgent, parts: &AgentRuntime, state: &mut State, name: &str) {
     let model = &ready.model;
-    let (name, info) = match parts.models.preferred(model.task, Some(name)) {
+    let (name, _) = match model.preferred(Some(name)) {
         Ok(found) => found,
         Err(error) => return state.error(&error.message),
     };
-    let missing: Vec<&str> = info.missing(&model.needs).iter().map(|ability| ability.word()).collect();
-    if !missing.is_empty() {
-        return state.error(&format!("the model {name} cannot do {}", missing.join(", ")));
-    }
     // The provider can be bound to a profile, which holds in addition from now on.
     if let Err(failure) = model.identity.bind(parts, &name).await {
         return state.error(&failure.error.to_string());
