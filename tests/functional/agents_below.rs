@@ -8,7 +8,7 @@ use super::models::configure;
 use crate::harness::Fixture;
 
 /// Starts a server that answers by what the last message says.
-fn thinking(answers: impl Fn(&str, &[Value]) -> Reply + Send + Sync + 'static) -> Server {
+pub(crate) fn thinking(answers: impl Fn(&str, &[Value]) -> Reply + Send + Sync + 'static) -> Server {
     Server::http(move |request| {
         let messages = messages(request);
         let last = messages.last().unwrap();
@@ -271,6 +271,53 @@ fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it
             assert_eq!(written["approved_by"], "agent 0", "{written}");
         }
     }
+}
+
+#[test]
+fn a_yes_counts_only_for_a_question_that_its_author_has_read() {
+    let server = thinking(|last, messages| match messages.len() {
+        2 => answer("", &[("file_write", json!({"path": "first", "content": "1"}))]),
+        4 => {
+            // The next question comes when the answer to the first one has long been given.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            answer("", &[("file_write", json!({"path": "second", "content": "2"}))])
+        }
+        _ => answer(&format!("told: {last:.40}"), &[]),
+    });
+    let fixture = Fixture::new();
+    fixture.configure(&format!(
+        "models: {{providers: {{local: {{api: openai_compatible, url: \"{}\"}}}}, routes: {{usual: [local/small]}}}}\n\
+         sandbox_config: {{normal: {{allowed_hosts: [localhost], parent_may_answer: moderate}}}}\n",
+        server.url("")
+    ));
+    let mut client = crate::server::Server::start(&fixture, &["--catalogue", "full"]);
+    let created = client.data(
+        "create_agent",
+        json!({"task_description": "Write both.", "sandbox_config": {"undoable": "table"}}),
+    );
+    let id = created["agent_id"].as_str().unwrap().to_owned();
+    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
+    assert!(told.contains("approval_request") && told.contains("first"), "{told}");
+    let yes = json!({"agent_id": id, "message": r#"{"type": "approval_response", "approved": true}"#});
+    assert_eq!(client.data("ask_agent", yes.clone())["status"], "approved");
+    // The same yes once more, as one that came late for the first question.
+    let late = loop {
+        let error = crate::shown::error_of(&client.call("ask_agent", yes.clone()));
+        if error["code"] != "ENOTFOUND" {
+            break error;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(late["code"], "ECONFLICT", "{late}");
+    assert!(fixture.workspace().join("first").exists() && !fixture.workspace().join("second").exists());
+    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
+    assert!(told.contains("approval_request") && told.contains("second"), "{told}");
+    let no = json!({"agent_id": id, "message": r#"{"type": "approval_response", "approved": false, "reason": "enough"}"#});
+    assert_eq!(client.data("ask_agent", no)["status"], "denied");
+    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
+    assert!(told.contains("task_result") && told.contains("enough"), "{told}");
+    assert!(!fixture.workspace().join("second").exists());
+    client.end();
 }
 
 #[test]

@@ -3,7 +3,8 @@
 mod agent;
 mod agent_clients;
 pub(crate) mod agents;
-mod agents_below;
+pub(crate) mod agents_below;
+mod agents_seen;
 mod approval_prompts;
 mod approvals;
 mod arguments;

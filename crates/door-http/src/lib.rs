@@ -9,6 +9,7 @@
 //! knows no tool, makes no decisions and stores nothing. It reads neither the environment nor the
 //! configuration.
 
+mod agents;
 mod approvals;
 mod audit;
 mod body;

@@ -18,6 +18,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
     resources(&mut text, shared);
+    agents(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Open connections.", open);
     for Gauge { name, help, value } in shared.options.mounts.iter().flat_map(|mount| mount.handler.gauges()) {
@@ -73,6 +74,28 @@ fn resources(text: &mut String, shared: &ServerState) {
     head(text, "handfast_resources", "gauge", "Resources that outlive calls, by kind.");
     for (kind, count) in counts {
         let _ = writeln!(text, "handfast_resources{{kind=\"{kind}\"}} {count}");
+    }
+}
+
+/// Writes figures of the agents that work here. Their number is bounded, and their ids are hexadecimal.
+fn agents(text: &mut String, shared: &ServerState) {
+    let Some(feed) = shared.engine.agents() else { return };
+    let agents = feed.agents();
+    let mut states: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for agent in &agents {
+        *states.entry(agent.state).or_default() += 1;
+    }
+    head(text, "handfast_agents", "gauge", "Agents of this process, by state.");
+    for (state, count) in states {
+        let _ = writeln!(text, "handfast_agents{{state=\"{state}\"}} {count}");
+    }
+    head(text, "handfast_agent_tokens", "gauge", "Tokens of an agent's requests to models.");
+    for agent in &agents {
+        let _ = writeln!(text, "handfast_agent_tokens{{agent=\"{}\"}} {}", agent.id, agent.tokens);
+    }
+    head(text, "handfast_agent_cost_usd", "gauge", "Known cost of an agent's requests, in US dollars.");
+    for agent in &agents {
+        let _ = writeln!(text, "handfast_agent_cost_usd{{agent=\"{}\"}} {}", agent.id, agent.usd);
     }
 }
 

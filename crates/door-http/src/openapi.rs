@@ -246,6 +246,22 @@ fn all() -> Vec<RouteDescription> {
             json!({ "description": "Events `approval`, each with the question.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
+        get(
+            Route::Agents,
+            "The agents that work here: all for the user, and for a caller those of its own sessions.",
+            answer(
+                "The agents, oldest first.",
+                json!({ "type": "object", "properties": { "agents": list_of(anything()) } }),
+            ),
+        ),
+        get(
+            Route::AgentEvents,
+            "What these agents do, as it happens.",
+            json!({ "description": "Events `agent`, each with an agent as `/v1/agents` shows it, and then `event`: \
+                the id of the `agent`, the `event` (`started`, `answered`, `call`, `result`, `message`, `summarised`, \
+                `state`) and its facts. `missed` tells how many events a slow client has not got.",
+                "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
+        ),
     ]
 }
 

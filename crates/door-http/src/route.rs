@@ -45,6 +45,10 @@ pub(crate) enum Route {
     Lease(String),
     /// Stream of approval requests.
     Events,
+    /// Agents.
+    Agents,
+    /// Stream of what agents do.
+    AgentEvents,
     /// A path of another protocol.
     Mount(&'static MountPoint),
 }
@@ -115,6 +119,8 @@ impl Route {
             ["v1", "events"] => Self::Events,
             ["v1", "approvals"] => Self::Approvals,
             ["v1", "leases"] => Self::Leases,
+            ["v1", "agents"] => Self::Agents,
+            ["v1", "agents", "events"] => Self::AgentEvents,
             [_, _, "", ..] => return Ok(None),
             ["v1", "audit", call] => Self::AuditOf(id(call)?),
             ["v1", "leases", lease] => Self::Lease(id(lease)?),
@@ -145,6 +151,8 @@ impl Route {
             Self::Leases => "/v1/leases",
             Self::Lease(_) => "/v1/leases/{id}",
             Self::Events => "/v1/events",
+            Self::Agents => "/v1/agents",
+            Self::AgentEvents => "/v1/agents/events",
             Self::Mount(point) => point.path,
         }
     }
@@ -156,7 +164,7 @@ impl Route {
             Self::Lease(_) => "DELETE",
             Self::Mount(point) => point.methods,
             // The response to HEAD would never end, because the stream does not.
-            Self::Events => "GET",
+            Self::Events | Self::AgentEvents => "GET",
             _ => "GET, HEAD",
         }
     }
@@ -170,7 +178,9 @@ impl Route {
             Self::Health | Self::Ready | Self::Resource => Access::Open,
             Self::Call => Access::Only(&[Role::Agent]),
             Self::Mount(point) => Access::Only(point.roles),
-            Self::Tools | Self::Check | Self::OpenApi => Access::Only(&[Role::Agent, Role::User]),
+            Self::Tools | Self::Check | Self::OpenApi | Self::Agents | Self::AgentEvents => {
+                Access::Only(&[Role::Agent, Role::User])
+            }
             Self::Metrics => Access::Only(&[Role::Observer, Role::User]),
             Self::Audit
             | Self::AuditOf(_)
@@ -214,6 +224,8 @@ impl Route {
             Self::Leases,
             Self::Lease(id()),
             Self::Events,
+            Self::Agents,
+            Self::AgentEvents,
         ]
     }
 }

@@ -18,7 +18,7 @@ use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
 use crate::sender::Sender;
 use crate::state::ServerState;
-use crate::{approvals, audit, call, events, metrics, openapi, origin};
+use crate::{agents, approvals, audit, call, events, metrics, openapi, origin};
 
 /// Responds to a request.
 pub(crate) async fn answer(
@@ -113,6 +113,8 @@ async fn respond(
         Route::Leases => approvals::leases(shared, query).await,
         Route::Lease(id) => approvals::revoke(shared, sender, id).await,
         Route::Events => events::follow(shared),
+        Route::Agents => agents::list(shared, sender),
+        Route::AgentEvents => agents::follow(shared, sender),
         Route::Resource => match &shared.options.provider {
             None => refusal::unknown_path(&shared.engine, head.uri.path(), None),
             Some(provider) => reply::json(StatusCode::OK, &provider.metadata()),

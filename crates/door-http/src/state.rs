@@ -14,7 +14,8 @@ use crate::origin_check::Guard;
 use crate::response_counts::ResponseCounts;
 use crate::route::Routes;
 
-/// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
+/// Maximum number of clients that listen to approval requests at a time, and of those that follow agents:
+/// people and their user interfaces.
 pub(crate) const MAX_FOLLOWERS: usize = 32;
 
 /// State shared by all connections.
@@ -28,6 +29,8 @@ pub(crate) struct ServerState {
     pub(crate) places: Arc<Semaphore>,
     /// Permits for listeners of `/v1/events`.
     pub(crate) followers: Arc<Semaphore>,
+    /// Permits for listeners of `/v1/agents/events`.
+    pub(crate) agent_followers: Arc<Semaphore>,
     pub(crate) answered: ResponseCounts,
     /// Set to true when the server is stopped.
     pub(crate) stopping: watch::Sender<bool>,
@@ -42,6 +45,7 @@ impl ServerState {
             room: BodyBudget::new(options.body_limit, options.patience),
             places: Arc::new(Semaphore::new(options.connections)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
+            agent_followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             answered: ResponseCounts::default(),
             stopping: watch::Sender::new(false),
             options,

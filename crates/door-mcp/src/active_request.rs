@@ -12,7 +12,7 @@ use crate::client_info::ClientInfo;
 use crate::connection::{Connection, PendingRequest};
 use crate::decode::{UnusableCall, cancelled_notification};
 use crate::id::Id;
-use crate::log::Severity;
+use crate::log::{Severity, log_message};
 use crate::outbox::{Message, Outbox};
 
 /// A request in progress.
@@ -80,9 +80,7 @@ impl ActiveRequest {
     pub fn log(&self, level: Severity, logger: &str, data: &Value) {
         let wanted = if self.peer.modern { self.least_severity } else { self.line.connection.log_level() };
         if wanted.is_some_and(|least| level >= least) {
-            let params = json!({"level": level.as_str(), "logger": logger, "data": data});
-            let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
-            self.line.outbox.post(Message::Raw(message));
+            self.line.outbox.post(Message::Raw(log_message(level, logger, data)));
         }
     }
 

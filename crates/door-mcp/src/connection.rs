@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tool::{Code, Retry, Stop, StopReason, ToolError};
 
 use crate::id::Id;
-use crate::log::Severity;
+use crate::log::{Severity, log_message};
 use crate::notice::Notice;
 use crate::outbox::{Message, Outbox};
 
@@ -180,6 +180,15 @@ impl Connection {
         });
         for request in listening {
             request.outbox.post(Message::of_a_subscription(notice.message(), request.id.clone()));
+        }
+    }
+
+    /// Sends a log message that belongs to no request, if the client has set a severity that includes it.
+    pub(crate) fn log(&self, level: Severity, logger: &str, data: &Value) {
+        let state = self.state();
+        let wanted = state.log_level.is_some_and(|least| level >= least) && !self.modern();
+        if let Some(standing) = state.standing.as_ref().filter(|_| wanted) {
+            standing.post(Message::Raw(log_message(level, logger, data)));
         }
     }
 

@@ -14,6 +14,7 @@ use tool::{CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTool
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
+use crate::agent_log::AgentLog;
 use crate::asker::{ElicitByRequest, ElicitByRetry, UserAnswer};
 use crate::calls::Calls;
 use crate::client_info::ClientInfo;
@@ -154,6 +155,7 @@ impl<C: Calls> EngineCalls<C> {
         let session = self.options.session.clone();
         let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
         principal.holder.clone_from(&self.options.holder);
+        principal.listener = Some(AgentLog::of(&turn.line.connection));
         let model = ClientModel::of(&turn.line, &turn.peer);
         principal.model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
         let request = CallRequest {

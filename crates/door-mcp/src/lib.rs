@@ -13,6 +13,7 @@
 
 mod active_request;
 mod address;
+mod agent_log;
 mod answers;
 mod asker;
 mod calls;

@@ -1,6 +1,7 @@
 //! Severity of log messages for clients.
 
 use rmcp::model::RequestMetaObject;
+use serde_json::{Value, json};
 
 /// Key in `_meta` with which a request of revision 2026-07-28 asks for log messages.
 const WANTED: &str = "io.modelcontextprotocol/logLevel";
@@ -17,6 +18,12 @@ pub enum Severity {
     Critical,
     Alert,
     Emergency,
+}
+
+/// Returns a log message.
+pub(crate) fn log_message(level: Severity, logger: &str, data: &Value) -> Value {
+    let params = json!({"level": level.as_str(), "logger": logger, "data": data});
+    json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
 }
 
 impl Severity {
@@ -50,7 +57,7 @@ impl Severity {
 
     /// Returns the minimum severity of log messages that a request asks for; `None` if it asks for none.
     pub(crate) fn wanted(meta: &RequestMetaObject) -> Option<Self> {
-        meta.get(WANTED).and_then(serde_json::Value::as_str).and_then(Self::named)
+        meta.get(WANTED).and_then(Value::as_str).and_then(Self::named)
     }
 }
 

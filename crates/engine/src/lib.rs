@@ -6,6 +6,7 @@
 
 mod actions;
 mod admit;
+mod agent_feed;
 mod agent_memory;
 mod approvals;
 mod audit_reading;
@@ -94,6 +95,7 @@ use tool::{
 use vault::Vault;
 
 pub use actions::actions;
+pub use agent_feed::{AgentEvent, AgentFeed, AgentListener, AgentOwner, AgentView};
 pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, HostConnection,
     NoAsker, Offer, PatternKind, QuestionListener, RuleSuggestion, Scope, StoredQuestion,
@@ -185,6 +187,7 @@ pub struct Engine {
     networks: Arc<networks::Networks>,
     threads: Threads,
     resources: Arc<Resources>,
+    agents: Option<Arc<dyn AgentFeed>>,
     closed: Arc<AtomicBool>,
     /// True if this engine came about by a change of the policy, and shares what it works with.
     is_successor: bool,
@@ -218,6 +221,7 @@ impl Engine {
             user,
             mut services,
             resources: mut pools,
+            agents,
             program,
         } = parts;
         let threads = Threads::new(clock.clone());
@@ -322,6 +326,7 @@ impl Engine {
             user: user.map(Arc::from),
             networks,
             resources: Arc::new(Resources::new(pools, threads.clone())),
+            agents,
             threads,
             closed: Arc::default(),
             is_successor: false,

@@ -11,7 +11,7 @@ use store_api::Store;
 use tool::{Catalogue, Clock, Place, ResourcePool, Services, Timer};
 use vault::Vault;
 
-use crate::{CellSetup, Program, Redactor, Registry, Summarizer, TokioTimer, Tracer};
+use crate::{AgentFeed, CellSetup, Program, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 
 /// The parts of an engine.
 pub struct Parts {
@@ -54,6 +54,8 @@ pub struct Parts {
     /// Resources of the composer that outlive calls, besides those of the engine. Each pool is told
     /// when an owner ends.
     pub resources: Vec<Arc<dyn ResourcePool>>,
+    /// Agents of the composer, for doors that show them.
+    pub agents: Option<Arc<dyn AgentFeed>>,
     /// Commands by which the user reaches this state.
     pub program: Program,
 }
@@ -88,6 +90,7 @@ impl Parts {
             user: None,
             services: Services::default(),
             resources: Vec::new(),
+            agents: None,
             program: Program::default(),
         }
     }

@@ -7,7 +7,7 @@ use policy::Ceiling;
 use serde_json::Value;
 use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
 
-use crate::{Allowance, Asker, Budget, Origin};
+use crate::{AgentListener, Allowance, Asker, Budget, Origin};
 
 /// Call in the form in which a door submits it.
 pub struct CallRequest {
@@ -65,6 +65,8 @@ pub struct Principal {
     pub asker: Arc<dyn Asker>,
     /// Model that the caller's program offers, if it offers one.
     pub model: Option<Arc<dyn CallerModel>>,
+    /// Listener of the caller's program to what its agents do, if it has one.
+    pub listener: Option<Arc<dyn AgentListener>>,
     // INVARIANT: a ceiling is only ever met with another one, and a budget is only ever taken out
     // of that of the parent. So neither can be assigned.
     ceiling: Ceiling,
@@ -75,8 +77,19 @@ impl Principal {
     /// Creates a principal that acts for itself, with no ceiling and no budget.
     pub fn new(door: Door, session: SessionId, dialect: &'static str, asker: Arc<dyn Asker>) -> Self {
         let (ceiling, budget) = (Ceiling::default(), Budget::default());
-        let (holder, parent, memory, model) = (None, None, None, None);
-        Self { door, session, holder, parent, memory, dialect, asker, model, ceiling, budget }
+        Self {
+            door,
+            session,
+            holder: None,
+            parent: None,
+            memory: None,
+            dialect,
+            asker,
+            model: None,
+            listener: None,
+            ceiling,
+            budget,
+        }
     }
 
     /// Returns a principal that acts on behalf of this one: a scheduled task, a sub-agent, a

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use sandbox::{ListedSession, OwnedSessions, Phase, Sessions};
 use tool::{Owner, Resource, ResourcePool, ResourceUsage, SessionId, Threads, Timer};
 
-use crate::Engine;
 use crate::call;
+use crate::{AgentFeed, Engine};
 
 /// The pools of a runtime. A pool ends before the pools behind it, on which it may depend.
 pub(crate) struct Resources(Vec<Arc<dyn ResourcePool>>);
@@ -75,6 +75,11 @@ impl Engine {
         let resources = self.resources.clone();
         // If the task panics, the remaining resources end with the program.
         let _ = tokio::task::spawn_blocking(move || resources.end(&owner)).await;
+    }
+
+    /// Returns the agents of this runtime, if it has any.
+    pub fn agents(&self) -> Option<&Arc<dyn AgentFeed>> {
+        self.agents.as_ref()
     }
 
     /// Returns everything that outlives calls and exists now, with secrets covered.

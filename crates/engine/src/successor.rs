@@ -86,6 +86,7 @@ impl Engine {
             networks: self.networks.clone(),
             threads: self.threads.clone(),
             resources: self.resources.clone(),
+            agents: self.agents.clone(),
             closed: self.closed.clone(),
         })
     }

@@ -5,6 +5,7 @@ use tool::{EffectState, Outcome};
 use crate::call::Call;
 use crate::origin::Origin;
 use crate::redact::Redactor;
+use crate::request::{Door, Internal};
 use crate::trace::{CallTrace, Stage};
 
 /// Maximum number of characters of one fact. Texts of clients may be longer.
@@ -81,6 +82,12 @@ impl Call {
         [
             ("handfast.call", Some(self.id.0.clone())),
             ("handfast.session", Some(shortened(&self.session.0, redactor))),
+            // The session of an agent is named after it.
+            (
+                "gen_ai.agent.id",
+                (self.door == Door::Internal(Internal::Agent)).then(|| self.session.0.clone()),
+            ),
+            ("handfast.parent", self.parent.as_ref().map(|parent| parent.0.clone())),
             ("handfast.door", Some(self.door.as_str().to_owned())),
             ("handfast.dialect", Some(self.dialect.to_owned())),
             ("handfast.tool", canonical.map(str::to_owned)),

@@ -5,6 +5,7 @@
 
 mod asker;
 mod child;
+mod feed;
 mod files;
 mod host;
 mod identity;
@@ -21,7 +22,7 @@ mod work;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
-pub(crate) use record::{AgentRecord, new_id, new_row, state_after, stored_text};
+pub(crate) use record::{AgentRecord, StoredLimits, new_id, new_row, state_after, stored_text};
 pub(crate) use runtime::{AgentParts, AgentRuntime};
 pub(crate) use start::{AgentPlan, MainAgent, ReadyAgent};
 pub(crate) use tree::AgentTree;

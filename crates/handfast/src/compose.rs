@@ -251,6 +251,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         user: Some(host_environment.user.clone()),
         services,
         resources: vec![browsers, tree.clone()],
+        agents: Some(tree.clone()),
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {

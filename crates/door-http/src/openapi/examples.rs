@@ -67,6 +67,13 @@ pub(super) fn examples(route: &Route, method: &str) -> Examples {
         (Route::Leases, _) => answered(json!([lease])),
         (Route::Lease(_), _) => answered(lease),
         (Route::Events, _) => answered(json!("event: approval\ndata: {\"id\":\"a-01a20a27fd7e\"}\n\n")),
+        (Route::Agents, _) => answered(json!({"agents": [{
+            "id": "a1b2c3d4e5", "parent": "0", "state": "running", "task": "Fix the test.", "model": "local/small",
+            "since": "2026-11-23T20:44:42Z", "tokens": 1200, "usd": 0.01, "limit_usd": 0.5,
+        }]})),
+        (Route::AgentEvents, _) => answered(json!(
+            "event: event\ndata: {\"agent\":\"a1b2c3d4e5\",\"event\":\"call\",\"tool\":\"file_read\"}\n\n"
+        )),
         // The description of a mount contains its examples.
         (Route::Mount(_), _) => answered(Value::Null),
     }

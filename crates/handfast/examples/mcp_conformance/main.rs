@@ -79,6 +79,7 @@ fn engine(folder: &std::path::Path) -> Result<Engine, Box<dyn Error>> {
         user: None,
         services: tool::Services::default(),
         resources: Vec::new(),
+        agents: None,
         timer: Arc::new(engine::TokioTimer),
     })?)
 }

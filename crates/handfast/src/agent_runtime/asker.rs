@@ -60,7 +60,8 @@ impl ParentQuestions {
             priority: Priority::High,
             valid: Some(FOR_PARENT),
         };
-        Post::of(&parts, tree).send(letter).await?;
+        let mail = Post::of(&parts, tree).send(letter).await?;
+        tree.sent_question(agent, mail);
         Ok(answer.await.ok())
     }
 }

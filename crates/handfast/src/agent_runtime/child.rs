@@ -89,10 +89,12 @@ impl Child {
     async fn work(&self) {
         let mut conversation = Conversation::default();
         let files = Arc::new(Files::default());
-        let turn = turn(&self.ready, &self.record, &self.mailbox, files.clone(), self.live.stop.clone());
+        let tree = &self.mailbox.post.tree;
+        let observer = tree.observed(&self.live, files.clone());
+        let turn = turn(&self.ready, &self.record, &self.mailbox, observer, self.live.stop.clone());
         let mut message = Some(Message::user(self.live.task.clone()));
         loop {
-            self.live.status.lock().state = AgentState::Running;
+            tree.set_state(&self.live, AgentState::Running);
             let report = turn.run(&mut conversation, message.take()).await;
             let is_stopped = self.live.stop.requested().is_some();
             let ends = is_stopped || !matches!(report.end, TurnEnd::Answer(_));
@@ -103,7 +105,7 @@ impl Child {
                     // The turn has been paid for already.
                     let (usage, cost) = (Usage::default(), Usd::ZERO);
                     self.record_state(&TurnReport { usage, cost, ..report }, AgentState::Done).await;
-                    self.live.status.lock().state = AgentState::Done;
+                    tree.set_state(&self.live, AgentState::Done);
                 }
                 return;
             }
@@ -134,7 +136,7 @@ impl Child {
             self.report(status, &summary, files).await;
         }
         // Whoever sees that the agent no longer works finds its messages.
-        self.live.status.lock().state = state;
+        self.mailbox.post.tree.set_state(&self.live, state);
     }
 
     async fn record_state(&self, report: &TurnReport, state: AgentState) {
@@ -153,13 +155,13 @@ impl Child {
         });
         let letter = Letter {
             from: self.live.id.clone(),
-            to: self.live.root.clone(),
+            to: self.live.root().to_owned(),
             text: result.to_string(),
             priority: Priority::Standard,
             valid: None,
         };
         if let Err(error) = self.mailbox.post.send(letter).await {
-            let root = shown_address(&self.live.root, &self.live.root);
+            let root = shown_address(self.live.root(), self.live.root());
             warn(&format!(
                 "the result of the agent {} does not reach agent {root}: {}",
                 self.live.id, error.message

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::AgentDefinition;
-use engine::{Allowance, Ceiling, Door, Internal};
+use engine::{AgentOwner, Allowance, Ceiling, Door, Internal};
 use llm::Capability;
 use policy::{Origin, ProfileSource, Source, Trust};
 use serde_json::Value;
-use store_api::{AgentRow, Priority};
+use store_api::{AgentRow, MailState, Priority};
 use tool::{BoxFuture, Code, Context, SessionId, Stop, ToolError};
 use tools_agents::{
     AgentHost, AgentMail, AgentMessage, AgentOverview, AskedAgent, CreatedAgent, ListedAgent, MAIN_AGENT,
@@ -18,7 +18,7 @@ use tools_agents::{
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::child::Child;
 use crate::agent_runtime::mailbox::{Letter, Mailbox, Post};
-use crate::agent_runtime::record::{AgentRecord, new_id, new_row, stored_text};
+use crate::agent_runtime::record::{AgentRecord, blocking, new_id, new_row, stored_text};
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::start::AgentPlan;
 use crate::agent_runtime::tree::{
@@ -78,7 +78,11 @@ impl Host {
         let parts = tree.runtime()?;
         let above = caller(&parts.engine, context)?;
         let parent = tree.agent(&context.session.0);
-        let root = tree.root_of(&context.session);
+        let owner = match &parent {
+            Some(parent) => parent.owner.clone(),
+            None => AgentOwner { root: context.session.clone(), holder: above.holder.clone() },
+        };
+        let root = owner.root.0.clone();
         let depth = parent.as_ref().map_or(0, |parent| parent.depth) + 1;
         if depth > DEEPEST {
             let message = format!("an agent below {DEEPEST} others starts no further one");
@@ -136,12 +140,13 @@ impl Host {
         let live = Arc::new(LiveAgent {
             id: id.clone(),
             parent: context.session.0.clone(),
-            root: root.clone(),
+            owner,
             depth,
             task: wanted.task.clone(),
             since: now(),
             identity: ready.model.identity.clone(),
             model: ready.model.clone(),
+            limit: ready.limit,
             stop: Stop::default(),
             status: begun(),
         });
@@ -209,7 +214,8 @@ impl Host {
         if is_main && is_request {
             let _waiting = tree.wait_for(&own, &to, &root)?;
             let answer = tree.open_question(&own);
-            Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
+            let mail = Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
+            tree.sent_question(&own, mail);
             let answer = tokio::time::timeout(context.timeout.min(VALID), answer).await;
             tree.forget_question(&own);
             let Ok(Ok(answer)) = answer else {
@@ -224,6 +230,8 @@ impl Host {
             return self.with_mail(&parts, &own, &root, "delivered", None).await;
         }
         let _waiting = tree.wait_for(&own, &to, &root)?;
+        let asked = to.clone();
+        let _reported = tree.report_to(context.progress.clone(), move |event| event.agent == asked);
         let wake = tree.wake_of(&own);
         let mail = Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
         let timeout = tokio::time::sleep(context.timeout.saturating_sub(Duration::from_secs(1)));
@@ -264,7 +272,7 @@ impl Host {
             return Err(has_ended(id, status.outcome.as_deref()));
         }
         let (store, wanted) = (parts.store.clone(), id.to_owned());
-        let row = crate::agent_runtime::record::blocking(move || store.agents().find(&wanted)).await;
+        let row = blocking(move || store.agents().find(&wanted)).await;
         if let Ok(Some(row)) = row
             && row.workspace == parts.workspace
             && !row.state.is_open()
@@ -292,14 +300,22 @@ impl Host {
             ToolError::validation("message", "the agent waits for a decision about its approval_request")
                 .hint("answer with {\"type\": \"approval_response\", \"approved\": true} or false, and a `reason`")
         })?;
+        let gone = || {
+            ToolError::new(Code::NotFound, "this agent has no open approval_request any more")
+                .hint("a human may have answered it")
+        };
+        let mail = self.0.mail_of_question(to).ok_or_else(gone)?;
+        let store = parts.store.clone();
+        let row = blocking(move || store.mail().find(mail)).await;
+        let row = row.map_err(|problem| ToolError::new(Code::Runtime, problem))?;
+        if row.is_none_or(|row| row.state == MailState::Waiting) {
+            let message = "the agent has a newer approval_request, which you have not read";
+            return Err(ToolError::new(Code::Conflict, message)
+                .hint("read your messages (agent_list shows them), then answer it"));
+        }
         let by = format!("agent {}", shown_address(own, root));
-        let sent = self
-            .0
-            .take_question(to)
-            .map(|question| question.send(ParentAnswer { is_approved, by, reason }).is_ok());
-        if sent != Some(true) {
-            return Err(ToolError::new(Code::NotFound, "this agent has no open approval_request any more")
-                .hint("a human may have answered it"));
+        if !self.0.answer_question(to, mail, ParentAnswer { is_approved, by, reason }) {
+            return Err(gone());
         }
         self.with_mail(parts, own, root, if is_approved { "approved" } else { "denied" }, None).await
     }
@@ -356,6 +372,8 @@ impl Host {
         let tree = &self.0;
         let parts = tree.runtime()?;
         let (own, root) = (context.session.0.clone(), tree.root_of(&context.session));
+        let of_tree = SessionId(root.clone());
+        let _reported = tree.report_to(context.progress.clone(), move |event| event.owner.root == of_tree);
         let wake = tree.wake_of(&own);
         let until = tokio::time::sleep(wait);
         tokio::pin!(until);

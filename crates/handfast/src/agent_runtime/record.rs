@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use agents::{Conversation, History, HistoryError, StoredMessage, TurnEnd, TurnReport};
 use jiff::{SignedDuration, Timestamp};
+use llm::Limit;
+use serde::{Deserialize, Serialize};
 use store_api::{AgentAddOutcome, AgentRow, AgentState, ConversationEntry, Store, StoreError};
 use tool::{BoxFuture, Clock as _, Stop, StopReason};
 
@@ -72,6 +74,31 @@ pub(crate) fn new_row(id: &str, workspace: &std::path::Path, owner: &str) -> Age
         outcome: None,
         spent_micro_usd: 0,
         spent_tokens: 0,
+    }
+}
+
+/// Limits of an agent, as its row has them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct StoredLimits {
+    /// Limit on its cost, in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) micro_usd: Option<u64>,
+    /// Limit on its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
+}
+
+impl StoredLimits {
+    /// Returns the settings of a row with this limit.
+    pub(crate) fn settings(limit: Limit) -> String {
+        let micro_usd = limit.money.map(|money| money.trillionths() / 1_000_000);
+        let stored = Self { micro_usd, tokens: limit.tokens };
+        serde_json::to_string(&stored).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    /// Reads the limits of a row. Settings of an earlier version have none.
+    pub(crate) fn of(row: &AgentRow) -> Self {
+        serde_json::from_str(&row.settings).unwrap_or_default()
     }
 }
 

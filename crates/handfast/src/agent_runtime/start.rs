@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use agents::{AgentDefinition, AgentTools as _, Bounds};
+use agents::{AgentDefinition, AgentTools as _, Bounds, Observer};
 use dialects::Dialect;
-use engine::{Asker, Ceiling, Principal};
+use engine::{AgentOwner, Asker, Ceiling, Principal};
 use llm::{Limit, TaskType, Usd};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tool::{Clock as _, Stop};
+use store_api::AgentState;
+use tool::{Clock as _, SessionId, Stop};
 
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
@@ -42,6 +43,7 @@ what you did, how you checked it, and what is left.";
 
 /// A main agent of this process. The agents below it end with it.
 pub(crate) struct MainAgent {
+    live: Arc<LiveAgent>,
     pub(crate) mailbox: Mailbox,
     tree: Arc<AgentTree>,
     running: Mutex<Option<RunningLoop>>,
@@ -67,6 +69,16 @@ impl MainAgent {
             }
         }
         false
+    }
+
+    /// Returns an observer that tells what the agent does, and hands each event on.
+    pub(crate) fn observed(&self, next: Arc<dyn Observer>) -> Arc<dyn Observer> {
+        self.tree.observed(&self.live, next)
+    }
+
+    /// Records the state in which the agent ends, for those who follow it.
+    pub(crate) fn set_state(&self, state: AgentState) {
+        self.tree.set_state(&self.live, state);
     }
 
     /// Ends the agents below, and acknowledges what was delivered.
@@ -107,6 +119,8 @@ pub(crate) struct ReadyAgent {
     pub(crate) temperature: Option<f64>,
     /// Name of the model that is asked first.
     pub(crate) model_name: String,
+    /// Limit on its cost.
+    pub(crate) limit: Limit,
     /// Receiver of its questions, and of those of the agents below it.
     pub(crate) human: Arc<dyn Asker>,
 }
@@ -139,9 +153,10 @@ impl AgentRuntime {
         let preferred =
             self.models.preferred(task, named.as_deref(), principal.model.as_deref(), &definition.caps);
         let (model_name, _) = preferred.map_err(told)?;
-        if definition.budget_usd.is_some() || definition.budget_tokens.is_some() {
-            let money = definition.budget_usd.and_then(|dollars| Usd::parse(&format!("{dollars:.6}")));
-            self.models.open_account(&id, Limit { money, tokens: definition.budget_tokens });
+        let money = definition.budget_usd.and_then(|dollars| Usd::parse(&format!("{dollars:.6}")));
+        let limit = Limit { money, tokens: definition.budget_tokens };
+        if limit != Limit::default() {
+            self.models.open_account(&id, limit);
             accounts.push(id.clone());
         }
         let human = principal.asker.clone();
@@ -170,6 +185,7 @@ impl AgentRuntime {
             bounds,
             temperature: definition.temperature,
             model_name,
+            limit,
             human,
         })
     }
@@ -191,18 +207,20 @@ impl AgentRuntime {
         let live = LiveAgent {
             id: id.to_owned(),
             parent: String::new(),
-            root: id.to_owned(),
+            owner: AgentOwner { root: SessionId(id.to_owned()), holder: None },
             depth: 0,
             task: task.to_owned(),
             since: SystemClock.now(),
             identity: ready.model.identity.clone(),
             model: ready.model.clone(),
+            limit: ready.limit,
             stop: stop.clone(),
             status: begun(),
         };
-        let running = tree.add(Arc::new(live)).map_err(|error| Failure::from(error.message))?;
+        let live = Arc::new(live);
+        let running = tree.add(live.clone()).map_err(|error| Failure::from(error.message))?;
         let mailbox = Mailbox::new(Post::of(self, tree), id.to_owned(), id.to_owned());
-        Ok(MainAgent { mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
+        Ok(MainAgent { live, mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
     }
 
     /// Returns the tools of an agent that names some, or none.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use engine::{Asker, Engine, Principal};
+use engine::{AgentOwner, Asker, Engine, Principal};
 use jiff::Timestamp;
+use llm::Limit;
 use parking_lot::{Condvar, Mutex};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store_api::AgentState;
 use tokio::sync::{Notify, oneshot};
 use tool::{
@@ -16,6 +17,7 @@ use tool::{
 };
 use tools_agents::MAIN_AGENT;
 
+use crate::agent_runtime::feed::Feed;
 use crate::agent_runtime::identity::AgentIdentity;
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::runtime::{AgentParts, AgentRuntime};
@@ -35,18 +37,25 @@ pub(crate) struct LiveAgent {
     pub(crate) id: String,
     /// Address of the agent above it: its id, or the session of a main agent outside.
     pub(crate) parent: String,
-    /// Address of the main agent.
-    pub(crate) root: String,
+    /// Session of the main agent, whose name is its address.
+    pub(crate) owner: AgentOwner,
     pub(crate) depth: usize,
     pub(crate) task: String,
     pub(crate) since: Timestamp,
     pub(crate) identity: Arc<AgentIdentity>,
     pub(crate) model: Arc<EngineModel>,
+    /// Limit on its cost.
+    pub(crate) limit: Limit,
     pub(crate) stop: Stop,
     pub(crate) status: Mutex<AgentStatus>,
 }
 
 impl LiveAgent {
+    /// Returns the address of its main agent.
+    pub(crate) fn root(&self) -> &str {
+        &self.owner.root.0
+    }
+
     /// Returns true if the agent has not finished its turn.
     pub(crate) fn is_working(&self) -> bool {
         self.status.lock().state == AgentState::Running
@@ -66,6 +75,10 @@ pub(crate) struct AgentStatus {
     pub(crate) outcome: Option<String>,
     /// True if the agent has sent its result itself.
     pub(crate) has_reported: bool,
+    /// Tokens of its requests to models.
+    pub(crate) tokens: u64,
+    /// Cost of its requests, in millionths of a dollar.
+    pub(crate) micro_usd: u64,
 }
 
 /// Answer of an agent to a question of the agent below it.
@@ -73,6 +86,13 @@ pub(crate) struct ParentAnswer {
     pub(crate) is_approved: bool,
     pub(crate) by: String,
     pub(crate) reason: Option<String>,
+}
+
+/// Question that waits for the answer of the agent above.
+struct OpenQuestion {
+    answer: oneshot::Sender<ParentAnswer>,
+    /// Message that carries the question, once it is sent.
+    mail: Option<i64>,
 }
 
 /// The agents of this process.
@@ -90,9 +110,10 @@ pub(crate) struct AgentTree {
     waits: Mutex<BTreeMap<String, String>>,
     wakes: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// Open questions by the agent that asks.
-    questions: Mutex<BTreeMap<String, oneshot::Sender<ParentAnswer>>>,
+    questions: Mutex<BTreeMap<String, OpenQuestion>>,
     /// Askers of humans, by the address of a main agent of this process.
     humans: Mutex<BTreeMap<String, Arc<dyn Asker>>>,
+    pub(crate) feed: Feed,
 }
 
 /// Mark of an agent that waits for another one, removed when it is dropped.
@@ -164,7 +185,7 @@ impl AgentTree {
 
     /// Returns the address of the main agent above a session.
     pub(crate) fn root_of(&self, session: &SessionId) -> String {
-        self.agent(&session.0).map_or_else(|| session.0.clone(), |agent| agent.root.clone())
+        self.agent(&session.0).map_or_else(|| session.0.clone(), |agent| agent.root().to_owned())
     }
 
     /// Returns an agent of this process.
@@ -174,10 +195,16 @@ impl AgentTree {
 
     /// Returns the agents of a tree, in the order of their creation.
     pub(crate) fn of_tree(&self, root: &str) -> Vec<Arc<LiveAgent>> {
-        let mut found: Vec<_> =
-            self.agents.lock().values().filter(|agent| agent.root == root).cloned().collect();
-        found.sort_by(|one, two| (one.since, &one.id).cmp(&(two.since, &two.id)));
+        let mut found = self.all();
+        found.retain(|agent| agent.root() == root);
         found
+    }
+
+    /// Returns all agents, in the order of their creation.
+    pub(crate) fn all(&self) -> Vec<Arc<LiveAgent>> {
+        let mut all: Vec<_> = self.agents.lock().values().cloned().collect();
+        all.sort_by(|one, two| (one.since, &one.id).cmp(&(two.since, &two.id)));
+        all
     }
 
     /// Adds an agent, and marks its loop as running.
@@ -187,14 +214,17 @@ impl AgentTree {
     pub(crate) fn add(self: &Arc<Self>, agent: Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
         let mut agents = self.agents.lock();
         let is_open =
-            |other: &&Arc<LiveAgent>| other.root == agent.root && other.status.lock().state.is_open();
+            |other: &&Arc<LiveAgent>| other.root() == agent.root() && other.status.lock().state.is_open();
         if agents.values().filter(is_open).count() >= MOST_OF_TREE {
             return Err(ToolError::new(Code::Quota, format!("{MOST_OF_TREE} agents work already"))
                 .hint("wait until some have ended; agent_list shows them"));
         }
-        *self.running.lock().entry(agent.root.clone()).or_default() += 1;
-        let root = agent.root.clone();
-        agents.insert(agent.id.clone(), agent);
+        let root = agent.root().to_owned();
+        *self.running.lock().entry(root.clone()).or_default() += 1;
+        agents.insert(agent.id.clone(), agent.clone());
+        drop(agents);
+        let parent = shown_address(&agent.parent, &root);
+        self.tell(&agent, "started", json!({"parent": parent}), "started");
         Ok(RunningLoop { tree: self.clone(), root })
     }
 
@@ -244,14 +274,31 @@ impl AgentTree {
 
     /// Registers a question of an agent to the agent above it.
     pub(crate) fn open_question(&self, agent: &str) -> oneshot::Receiver<ParentAnswer> {
-        let (sender, receiver) = oneshot::channel();
-        self.questions.lock().insert(agent.to_owned(), sender);
+        let (answer, receiver) = oneshot::channel();
+        self.questions.lock().insert(agent.to_owned(), OpenQuestion { answer, mail: None });
         receiver
     }
 
-    /// Takes the open question of an agent.
-    pub(crate) fn take_question(&self, agent: &str) -> Option<oneshot::Sender<ParentAnswer>> {
-        self.questions.lock().remove(agent)
+    /// Records the message that carries the open question of an agent.
+    pub(crate) fn sent_question(&self, agent: &str, mail: i64) {
+        if let Some(open) = self.questions.lock().get_mut(agent) {
+            open.mail = Some(mail);
+        }
+    }
+
+    /// Returns the message that carries the open question of an agent. An answer counts only if its author has
+    /// got that message: it names no question, and could be meant for an earlier one.
+    pub(crate) fn mail_of_question(&self, agent: &str) -> Option<i64> {
+        self.questions.lock().get(agent)?.mail
+    }
+
+    /// Answers the open question of an agent, if that message still carries it. Returns false if it does not.
+    pub(crate) fn answer_question(&self, agent: &str, mail: i64, answer: ParentAnswer) -> bool {
+        let mut questions = self.questions.lock();
+        if questions.get(agent).is_none_or(|open| open.mail != Some(mail)) {
+            return false;
+        }
+        questions.remove(agent).is_some_and(|open| open.answer.send(answer).is_ok())
     }
 
     /// Returns true if an agent has an open question.
@@ -292,7 +339,7 @@ impl AgentTree {
     /// of this process stay, because a later process can continue it.
     fn bury_mail_of_clients(&self, ended: &[Arc<LiveAgent>]) {
         let humans = self.humans.lock();
-        let roots: BTreeSet<&str> = ended.iter().map(|agent| agent.root.as_str()).collect();
+        let roots: BTreeSet<&str> = ended.iter().map(|agent| agent.root()).collect();
         let left: Vec<&str> = roots.into_iter().filter(|root| !humans.contains_key(*root)).collect();
         let Some(parts) = self.parts.get().and_then(AgentParts::runtime).filter(|_| !left.is_empty()) else {
             return;
@@ -305,8 +352,7 @@ impl AgentTree {
     }
 
     fn matching(&self, owner: &Owner) -> Vec<Arc<LiveAgent>> {
-        let is_owned =
-            |agent: &&Arc<LiveAgent>| owner.includes(&Owner::Session(SessionId(agent.root.clone())));
+        let is_owned = |agent: &&Arc<LiveAgent>| owner.includes(&Owner::Session(agent.owner.root.clone()));
         self.agents.lock().values().filter(is_owned).cloned().collect()
     }
 }
@@ -322,7 +368,7 @@ impl ResourcePool for AgentTree {
         let open = open.values().filter(|agent| agent.status.lock().state.is_open());
         let shown = open.map(|agent| Resource {
             kind: "agent",
-            owner: Owner::Session(SessionId(agent.root.clone())),
+            owner: Owner::Session(agent.owner.root.clone()),
             since: agent.since,
             description: format!("{}: {}", agent.id, agent.task.chars().take(100).collect::<String>()),
             usage: ResourceUsage::default(),
@@ -357,14 +403,20 @@ impl ResourcePool for AgentTree {
         for agent in ended {
             self.agents.lock().remove(&agent.id);
             self.wakes.lock().remove(&agent.id);
-            self.humans.lock().remove(&agent.root);
+            self.humans.lock().remove(agent.root());
         }
     }
 }
 
 /// Returns the status of an agent that begins.
 pub(crate) fn begun() -> Mutex<AgentStatus> {
-    Mutex::new(AgentStatus { state: AgentState::Running, outcome: None, has_reported: false })
+    Mutex::new(AgentStatus {
+        state: AgentState::Running,
+        outcome: None,
+        has_reported: false,
+        tokens: 0,
+        micro_usd: 0,
+    })
 }
 
 /// Returns the present time, for rows and lists.

@@ -60,7 +60,7 @@ impl Work<'_> {
 
     async fn turns(&self, conversation: &mut Conversation, message: Message) -> TurnReport {
         let Self { ready, record, main, observer, stop } = self;
-        let turn = turn(ready, *record, &main.mailbox, observer.clone(), stop.clone());
+        let turn = turn(ready, *record, &main.mailbox, main.observed(observer.clone()), stop.clone());
         let mut report = turn.run(conversation, Some(message)).await;
         while matches!(report.end, TurnEnd::Answer(_)) && main.awaits_messages(stop).await {
             report = turn.run(conversation, None).await.after(&report);
@@ -102,9 +102,11 @@ impl AgentRuntime {
         let observer = Arc::new(|_: AgentEvent<'_>| {});
         let work = Work { ready: &ready, record: &record, main: &main, observer, stop: stop.clone() };
         let report = work.answer(&mut Conversation::default(), Message::user(task)).await;
+        let state = state_after(&report.end);
+        main.set_state(state);
         main.end().await;
         self.engine.end_session(&SessionId(id)).await;
-        record.ended(&report, state_after(&report.end)).await?;
+        record.ended(&report, state).await?;
         Ok(report)
     }
 }

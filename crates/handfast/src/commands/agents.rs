@@ -8,6 +8,7 @@ use store_api::{AgentFilter, AgentRow, AgentState};
 use tool::{Clock as _, visible};
 
 use super::{Failure, print_json};
+use crate::agent_runtime::StoredLimits;
 use crate::cli::Global;
 use crate::cli_agents::AgentsArgs;
 use crate::clock::SystemClock;
@@ -88,22 +89,43 @@ fn cells(depth: usize, row: &AgentRow, present: &Present) -> Vec<String> {
         AgentState::Interrupted => "interrupted",
         state => state.as_str(),
     };
-    let dollars = format!("{}.{:06}", row.spent_micro_usd / 1_000_000, row.spent_micro_usd % 1_000_000);
+    let limits = StoredLimits::of(row);
+    let of = |limit: Option<String>| limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
     vec![
         format!("{}{}", "  ".repeat(depth), row.id),
         state.to_owned(),
         row.model.clone(),
         present.age(row.created_at),
-        row.spent_tokens.to_string(),
-        dollars.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        format!("{}{}", row.spent_tokens, of(limits.tokens.map(|tokens| tokens.to_string()))),
+        format!("{}{}", dollars(row.spent_micro_usd), of(limits.micro_usd.map(dollars))),
         format!("{name}{task}"),
     ]
+}
+
+fn dollars(micro: u64) -> String {
+    let text = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::agent_runtime::new_row;
+
+    #[test]
+    fn what_an_agent_has_spent_stands_beside_its_limit() {
+        let limit = llm::Limit { money: llm::Usd::parse("0.5"), tokens: None };
+        let row = AgentRow {
+            settings: StoredLimits::settings(limit),
+            spent_micro_usd: 10_500,
+            spent_tokens: 1_200,
+            ..new_row("a", std::path::Path::new("/w"), "p")
+        };
+        let shown = cells(0, &row, &Present::by(&SystemClock));
+        assert_eq!((shown[4].as_str(), shown[5].as_str()), ("1200", "0.0105 of 0.5"));
+        let unlimited = cells(0, &AgentRow { settings: "{}".into(), ..row }, &Present::by(&SystemClock));
+        assert_eq!(unlimited[5], "0.0105");
+    }
 
     #[test]
     fn each_agent_stands_below_the_one_that_has_started_it() {

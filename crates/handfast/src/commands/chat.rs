@@ -225,7 +225,13 @@ impl Chat<'_> {
         let over = {
             let message = Message::user(covered(&format!("{undone}{message}")).into_owned());
             let inbox = Arrivals { queue: &self.queue, main: &agent.main };
-            let turn = turn(&self.ready, &*agent.record, &inbox, self.events.clone(), stop.clone());
+            let turn = turn(
+                &self.ready,
+                &*agent.record,
+                &inbox,
+                agent.main.observed(self.events.clone()),
+                stop.clone(),
+            );
             let (events, conversation) = (&self.events, &mut agent.conversation);
             let working = async {
                 let mut report = turn.run(conversation, Some(message)).await;

@@ -16,7 +16,8 @@ use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
 use crate::agent_runtime::{
-    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, Work, new_id, new_row, state_after, stored_text,
+    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, StoredLimits, Work, new_id, new_row, state_after,
+    stored_text,
 };
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
@@ -184,6 +185,7 @@ impl ChosenAgent {
             name,
             task: stored_text(&self.task),
             model: ready.model_name.clone(),
+            settings: StoredLimits::settings(ready.limit),
             ..new_row(&id, &composed.workspace, &owner)
         };
         Ok((ready, Unstored { row, earlier: self.earlier }))
