@@ -275,11 +275,13 @@ fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it
 
 #[test]
 fn a_yes_counts_only_for_a_question_that_its_author_has_read() {
-    let server = thinking(|last, messages| match messages.len() {
+    let (release, released) = std::sync::mpsc::channel();
+    let released = std::sync::Mutex::new(released);
+    let server = thinking(move |last, messages| match messages.len() {
         2 => answer("", &[("file_write", json!({"path": "first", "content": "1"}))]),
         4 => {
-            // The next question comes when the answer to the first one has long been given.
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            // The next question comes when the answer to the first one has been given.
+            released.lock().unwrap().recv().unwrap();
             answer("", &[("file_write", json!({"path": "second", "content": "2"}))])
         }
         _ => answer(&format!("told: {last:.40}"), &[]),
@@ -300,14 +302,13 @@ fn a_yes_counts_only_for_a_question_that_its_author_has_read() {
     assert!(told.contains("approval_request") && told.contains("first"), "{told}");
     let yes = json!({"agent_id": id, "message": r#"{"type": "approval_response", "approved": true}"#});
     assert_eq!(client.data("ask_agent", yes.clone())["status"], "approved");
-    // The same yes once more, as one that came late for the first question.
-    let late = loop {
-        let error = crate::shown::error_of(&client.call("ask_agent", yes.clone()));
-        if error["code"] != "ENOTFOUND" {
-            break error;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
+    release.send(()).unwrap();
+    // This yes came late for the first question.
+    let mut late = json!({});
+    crate::harness::eventually("the second question", || {
+        late = crate::shown::error_of(&client.call("ask_agent", yes.clone()));
+        late["code"] != "ENOTFOUND"
+    });
     assert_eq!(late["code"], "ECONFLICT", "{late}");
     assert!(fixture.workspace().join("first").exists() && !fixture.workspace().join("second").exists());
     let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();

@@ -1,4 +1,4 @@
-//! What users and programs see of agents at work: logs, progress, events, metrics and traces.
+//! View of agents at work, for users and programs: logs, progress, events, metrics and traces.
 
 use std::io::{BufRead, BufReader, Write};
 

@@ -1,4 +1,4 @@
-//! What the agents of this process do, for doors and for the callers that wait for them.
+//! Feed of what the agents of this process do, for doors and for callers that wait for agents.
 
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl Observer for Observed {
                 tell("answered", facts, &format!("{model} answered"));
             }
             TurnEvent::CallBegins { name, .. } => {
-                tell("call", json!({"tool": name}), &format!("calls {name}"))
+                tell("call", json!({"tool": name}), &format!("calls {name}"));
             }
             TurnEvent::CallEnds { name, output, .. } => {
                 let id = output.meta.as_ref().map(|meta| meta.call_id.0.clone());

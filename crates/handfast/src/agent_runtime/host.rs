@@ -150,7 +150,7 @@ impl Host {
             stop: Stop::default(),
             status: begun(),
         });
-        let running = tree.add(live.clone())?;
+        let running = tree.add(&live)?;
         let row = AgentRow {
             parent: Some(context.session.0.clone()),
             task: stored_text(&wanted.task),

@@ -218,7 +218,7 @@ impl AgentRuntime {
             status: begun(),
         };
         let live = Arc::new(live);
-        let running = tree.add(live.clone()).map_err(|error| Failure::from(error.message))?;
+        let running = tree.add(&live).map_err(|error| Failure::from(error.message))?;
         let mailbox = Mailbox::new(Post::of(self, tree), id.to_owned(), id.to_owned());
         Ok(MainAgent { live, mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
     }

@@ -211,7 +211,7 @@ impl AgentTree {
     ///
     /// # Errors
     /// `EQUOTA` beyond the number of agents of a tree.
-    pub(crate) fn add(self: &Arc<Self>, agent: Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
+    pub(crate) fn add(self: &Arc<Self>, agent: &Arc<LiveAgent>) -> Result<RunningLoop, ToolError> {
         let mut agents = self.agents.lock();
         let is_open =
             |other: &&Arc<LiveAgent>| other.root() == agent.root() && other.status.lock().state.is_open();
@@ -224,7 +224,7 @@ impl AgentTree {
         agents.insert(agent.id.clone(), agent.clone());
         drop(agents);
         let parent = shown_address(&agent.parent, &root);
-        self.tell(&agent, "started", json!({"parent": parent}), "started");
+        self.tell(agent, "started", json!({"parent": parent}), "started");
         Ok(RunningLoop { tree: self.clone(), root })
     }
 
