@@ -84,7 +84,7 @@ fn follow(up: &Up, token: &str, last: &str) -> std::thread::JoinHandle<Vec<(Stri
         for line in lines {
             let line = line.unwrap();
             if let Some(named) = line.strip_prefix("event: ") {
-                name = named.to_owned();
+                named.clone_into(&mut name);
             }
             let Some(data) = line.strip_prefix("data: ") else { continue };
             let data: Value = serde_json::from_str(data).unwrap();

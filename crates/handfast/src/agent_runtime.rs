@@ -9,6 +9,7 @@ mod feed;
 mod files;
 mod host;
 mod identity;
+mod live;
 mod mailbox;
 mod model;
 mod offered;

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use store_api::{AgentState, Priority};
 use tool::SessionId;
 
+use crate::agent_runtime::live::{LiveAgent, shown_address};
 use crate::agent_runtime::mailbox::{Letter, Mailbox};
 use crate::agent_runtime::record::{AgentRecord, state_after, stored_text};
 use crate::agent_runtime::start::ReadyAgent;
-use crate::agent_runtime::tree::{LiveAgent, RunningLoop, shown_address};
+use crate::agent_runtime::tree::RunningLoop;
 use crate::agent_runtime::work::turn;
 use crate::report::warn;
 
@@ -90,11 +91,11 @@ impl Child {
         let mut conversation = Conversation::default();
         let files = Arc::new(Files::default());
         let tree = &self.mailbox.post.tree;
-        let observer = tree.observed(&self.live, files.clone());
+        let observer = tree.feed.observed(&self.live, files.clone());
         let turn = turn(&self.ready, &self.record, &self.mailbox, observer, self.live.stop.clone());
         let mut message = Some(Message::user(self.live.task.clone()));
         loop {
-            tree.set_state(&self.live, AgentState::Running);
+            tree.feed.set_state(&self.live, AgentState::Running);
             let report = turn.run(&mut conversation, message.take()).await;
             let is_stopped = self.live.stop.requested().is_some();
             let ends = is_stopped || !matches!(report.end, TurnEnd::Answer(_));
@@ -105,7 +106,7 @@ impl Child {
                     // The turn has been paid for already.
                     let (usage, cost) = (Usage::default(), Usd::ZERO);
                     self.record_state(&TurnReport { usage, cost, ..report }, AgentState::Done).await;
-                    tree.set_state(&self.live, AgentState::Done);
+                    tree.feed.set_state(&self.live, AgentState::Done);
                 }
                 return;
             }
@@ -136,7 +137,7 @@ impl Child {
             self.report(status, &summary, files).await;
         }
         // Whoever sees that the agent no longer works finds its messages.
-        self.mailbox.post.tree.set_state(&self.live, state);
+        self.mailbox.post.tree.feed.set_state(&self.live, state);
     }
 
     async fn record_state(&self, report: &TurnReport, state: AgentState) {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use agents::{AgentEvent as TurnEvent, Observer};
-use engine::{AgentEvent, AgentFeed, AgentView};
+use engine::{AgentEvent, AgentView};
 use serde_json::{Map, Value, json};
 use store_api::AgentState;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 use tool::Progress;
 
+use crate::agent_runtime::live::{LiveAgent, shown_address};
 use crate::agent_runtime::record::stored_text;
-use crate::agent_runtime::tree::{AgentTree, LiveAgent, shown_address};
 
 /// Maximum number of events that wait for a slow receiver.
 const WAITING_EVENTS: usize = 1_024;
@@ -28,7 +28,7 @@ impl Default for Feed {
     }
 }
 
-impl AgentTree {
+impl Feed {
     /// Tells everybody who follows it about an event of an agent.
     pub(crate) fn tell(&self, agent: &LiveAgent, event: &'static str, facts: Value, line: &str) {
         let facts = match facts {
@@ -41,7 +41,7 @@ impl AgentTree {
             listener.take(&event);
         }
         // Without a receiver, nobody follows.
-        let _ = self.feed.0.send(event);
+        let _ = self.0.send(event);
     }
 
     /// Changes the state of an agent, and tells it.
@@ -58,7 +58,12 @@ impl AgentTree {
         agent: &Arc<LiveAgent>,
         next: Arc<dyn Observer>,
     ) -> Arc<dyn Observer> {
-        Arc::new(Observed { tree: self.clone(), agent: agent.clone(), next })
+        Arc::new(Observed { feed: self.clone(), agent: agent.clone(), next })
+    }
+
+    /// Follows the events from now on.
+    pub(crate) fn follow(&self) -> broadcast::Receiver<AgentEvent> {
+        self.0.subscribe()
     }
 
     /// Reports what agents do as the progress of a call, until the result is dropped.
@@ -67,7 +72,7 @@ impl AgentTree {
         progress: Arc<dyn Progress>,
         of: impl Fn(&AgentEvent) -> bool + Send + 'static,
     ) -> Reported {
-        let mut events = self.feed.0.subscribe();
+        let mut events = self.follow();
         let task = tokio::spawn(async move {
             let mut count = 0_u64;
             loop {
@@ -94,18 +99,9 @@ impl Drop for Reported {
     }
 }
 
-impl AgentFeed for AgentTree {
-    fn agents(&self) -> Vec<AgentView> {
-        self.all().iter().map(|agent| view(agent)).collect()
-    }
-
-    fn follow(&self) -> broadcast::Receiver<AgentEvent> {
-        self.feed.0.subscribe()
-    }
-}
-
+/// Returns an agent as doors show it.
 #[expect(clippy::cast_precision_loss, reason = "amounts in dollars are shown, and not counted with")]
-fn view(agent: &LiveAgent) -> AgentView {
+pub(crate) fn view(agent: &LiveAgent) -> AgentView {
     let status = agent.status.lock().clone();
     let root = &agent.owner.root.0;
     AgentView {
@@ -125,14 +121,14 @@ fn view(agent: &LiveAgent) -> AgentView {
 }
 
 struct Observed {
-    tree: Arc<AgentTree>,
+    feed: Arc<Feed>,
     agent: Arc<LiveAgent>,
     next: Arc<dyn Observer>,
 }
 
 impl Observer for Observed {
     fn take(&self, event: TurnEvent<'_>) {
-        let tell = |kind, facts, line: &str| self.tree.tell(&self.agent, kind, facts, line);
+        let tell = |kind, facts, line: &str| self.feed.tell(&self.agent, kind, facts, line);
         match &event {
             TurnEvent::Delta(_) => {}
             TurnEvent::Answered { model, usage, cost, .. } => {

@@ -17,13 +17,12 @@ use tools_agents::{
 
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::child::Child;
+use crate::agent_runtime::live::{LiveAgent, begun, shown_address};
 use crate::agent_runtime::mailbox::{Letter, Mailbox, Post};
 use crate::agent_runtime::record::{AgentRecord, blocking, new_id, new_row, stored_text};
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::start::AgentPlan;
-use crate::agent_runtime::tree::{
-    AgentTree, DEEPEST, LiveAgent, ParentAnswer, begun, caller, envelope, now, shown_address,
-};
+use crate::agent_runtime::tree::{AgentTree, DEEPEST, ParentAnswer, caller, envelope, now};
 use crate::failure::Failure;
 
 /// Time within which a message must be read.
@@ -231,7 +230,7 @@ impl Host {
         }
         let _waiting = tree.wait_for(&own, &to, &root)?;
         let asked = to.clone();
-        let _reported = tree.report_to(context.progress.clone(), move |event| event.agent == asked);
+        let _reported = tree.feed.report_to(context.progress.clone(), move |event| event.agent == asked);
         let wake = tree.wake_of(&own);
         let mail = Post::of(&parts, &self.0).send(letter(Some(VALID))).await?;
         let timeout = tokio::time::sleep(context.timeout.saturating_sub(Duration::from_secs(1)));
@@ -373,7 +372,8 @@ impl Host {
         let parts = tree.runtime()?;
         let (own, root) = (context.session.0.clone(), tree.root_of(&context.session));
         let of_tree = SessionId(root.clone());
-        let _reported = tree.report_to(context.progress.clone(), move |event| event.owner.root == of_tree);
+        let _reported =
+            tree.feed.report_to(context.progress.clone(), move |event| event.owner.root == of_tree);
         let wake = tree.wake_of(&own);
         let until = tokio::time::sleep(wait);
         tokio::pin!(until);

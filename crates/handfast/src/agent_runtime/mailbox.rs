@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
 use tool::{BoxFuture, Code, ToolError};
 
+use crate::agent_runtime::live::shown_address;
 use crate::agent_runtime::record::blocking;
 use crate::agent_runtime::runtime::AgentRuntime;
-use crate::agent_runtime::tree::{AgentTree, now, shown_address};
+use crate::agent_runtime::tree::{AgentTree, now};
 use crate::report::{covered, warn};
 
 /// Time for which a message is claimed. A process that dies within it takes its agents with it.

@@ -15,12 +15,13 @@ use tool::{Clock as _, SessionId, Stop};
 
 use crate::agent_runtime::asker::ParentQuestions;
 use crate::agent_runtime::identity::AgentIdentity;
+use crate::agent_runtime::live::{LiveAgent, begun};
 use crate::agent_runtime::mailbox::{Mailbox, Post};
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::offered::OfferedTools;
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tools::EngineTools;
-use crate::agent_runtime::tree::{AgentTree, LiveAgent, RunningLoop, begun};
+use crate::agent_runtime::tree::{AgentTree, RunningLoop};
 use crate::clock::SystemClock;
 use crate::failure::Failure;
 use crate::report::warn;
@@ -73,12 +74,12 @@ impl MainAgent {
 
     /// Returns an observer that tells what the agent does, and hands each event on.
     pub(crate) fn observed(&self, next: Arc<dyn Observer>) -> Arc<dyn Observer> {
-        self.tree.observed(&self.live, next)
+        self.tree.feed.observed(&self.live, next)
     }
 
     /// Records the state in which the agent ends, for those who follow it.
     pub(crate) fn set_state(&self, state: AgentState) {
-        self.tree.set_state(&self.live, state);
+        self.tree.feed.set_state(&self.live, state);
     }
 
     /// Ends the agents below, and acknowledges what was delivered.

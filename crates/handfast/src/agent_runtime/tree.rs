@@ -5,21 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use engine::{AgentOwner, Asker, Engine, Principal};
+use engine::{AgentEvent, AgentFeed, AgentView, Asker, Engine, Principal};
 use jiff::Timestamp;
-use llm::Limit;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
-use store_api::AgentState;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, broadcast, oneshot};
 use tool::{
-    Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, Stop, StopReason, ToolError,
+    Clock as _, Code, Owner, Resource, ResourcePool, ResourceUsage, SessionId, StopReason, ToolError,
 };
-use tools_agents::MAIN_AGENT;
 
-use crate::agent_runtime::feed::Feed;
-use crate::agent_runtime::identity::AgentIdentity;
-use crate::agent_runtime::model::EngineModel;
+use crate::agent_runtime::feed::{Feed, view};
+use crate::agent_runtime::live::{LiveAgent, shown_address};
 use crate::agent_runtime::runtime::{AgentParts, AgentRuntime};
 use crate::agent_runtime::waiting_asker::WaitingAsker;
 use crate::clock::SystemClock;
@@ -31,55 +27,6 @@ pub(crate) const MOST_OF_TREE: usize = 128;
 pub(crate) const DEEPEST: usize = 4;
 /// Time for the agents of a tree to end after they were stopped.
 const AT_END: Duration = Duration::from_secs(8);
-
-/// An agent of this process.
-pub(crate) struct LiveAgent {
-    pub(crate) id: String,
-    /// Address of the agent above it: its id, or the session of a main agent outside.
-    pub(crate) parent: String,
-    /// Session of the main agent, whose name is its address.
-    pub(crate) owner: AgentOwner,
-    pub(crate) depth: usize,
-    pub(crate) task: String,
-    pub(crate) since: Timestamp,
-    pub(crate) identity: Arc<AgentIdentity>,
-    pub(crate) model: Arc<EngineModel>,
-    /// Limit on its cost.
-    pub(crate) limit: Limit,
-    pub(crate) stop: Stop,
-    pub(crate) status: Mutex<AgentStatus>,
-}
-
-impl LiveAgent {
-    /// Returns the address of its main agent.
-    pub(crate) fn root(&self) -> &str {
-        &self.owner.root.0
-    }
-
-    /// Returns true if the agent has not finished its turn.
-    pub(crate) fn is_working(&self) -> bool {
-        self.status.lock().state == AgentState::Running
-    }
-
-    /// Returns the name of the model that its next request goes to.
-    pub(crate) fn model_name(&self) -> String {
-        let named = self.model.named.lock().clone();
-        named.or_else(|| self.model.preferred(None).ok().map(|found| found.0)).unwrap_or_default()
-    }
-}
-
-/// State of an agent, as lists show it.
-#[derive(Debug, Clone)]
-pub(crate) struct AgentStatus {
-    pub(crate) state: AgentState,
-    pub(crate) outcome: Option<String>,
-    /// True if the agent has sent its result itself.
-    pub(crate) has_reported: bool,
-    /// Tokens of its requests to models.
-    pub(crate) tokens: u64,
-    /// Cost of its requests, in millionths of a dollar.
-    pub(crate) micro_usd: u64,
-}
 
 /// Answer of an agent to a question of the agent below it.
 pub(crate) struct ParentAnswer {
@@ -113,7 +60,7 @@ pub(crate) struct AgentTree {
     questions: Mutex<BTreeMap<String, OpenQuestion>>,
     /// Askers of humans, by the address of a main agent of this process.
     humans: Mutex<BTreeMap<String, Arc<dyn Asker>>>,
-    pub(crate) feed: Feed,
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// Mark of an agent that waits for another one, removed when it is dropped.
@@ -224,7 +171,7 @@ impl AgentTree {
         agents.insert(agent.id.clone(), agent.clone());
         drop(agents);
         let parent = shown_address(&agent.parent, &root);
-        self.tell(agent, "started", json!({"parent": parent}), "started");
+        self.feed.tell(agent, "started", json!({"parent": parent}), "started");
         Ok(RunningLoop { tree: self.clone(), root })
     }
 
@@ -357,9 +304,14 @@ impl AgentTree {
     }
 }
 
-/// Returns the id of an address in calls.
-pub(crate) fn shown_address<'a>(address: &'a str, root: &str) -> &'a str {
-    if address == root { MAIN_AGENT } else { address }
+impl AgentFeed for AgentTree {
+    fn agents(&self) -> Vec<AgentView> {
+        self.all().iter().map(|agent| view(agent)).collect()
+    }
+
+    fn follow(&self) -> broadcast::Receiver<AgentEvent> {
+        self.feed.follow()
+    }
 }
 
 impl ResourcePool for AgentTree {
@@ -406,17 +358,6 @@ impl ResourcePool for AgentTree {
             self.humans.lock().remove(agent.root());
         }
     }
-}
-
-/// Returns the status of an agent that begins.
-pub(crate) fn begun() -> Mutex<AgentStatus> {
-    Mutex::new(AgentStatus {
-        state: AgentState::Running,
-        outcome: None,
-        has_reported: false,
-        tokens: 0,
-        micro_usd: 0,
-    })
 }
 
 /// Returns the present time, for rows and lists.
