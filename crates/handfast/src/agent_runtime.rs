@@ -23,7 +23,7 @@ mod work;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
-pub(crate) use record::{AgentRecord, StoredLimits, new_id, new_row, state_after, stored_text};
+pub(crate) use record::{AgentRecord, StoredLimits, expire, new_id, new_row, state_after, stored_text};
 pub(crate) use runtime::{AgentParts, AgentRuntime};
 pub(crate) use start::{AgentPlan, MainAgent, ReadyAgent};
 pub(crate) use tree::AgentTree;

@@ -186,9 +186,6 @@ pub trait AgentStore: Send + Sync {
     /// agent does not exist.
     fn add_spending(&self, id: &str, micro_usd: u64, tokens: u64) -> Result<bool, StoreError>;
 
-    /// Ends the open agents whose lease has ended, as interrupted, and returns them as they are now.
-    fn expire(&self, now: Timestamp) -> Result<Vec<AgentRow>, StoreError>;
-
     /// Appends entries to the conversation, all or none. Returns false if the epoch is void.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub use leases::{Lease, LeaseKind, Leases};
 pub use mail::{MAIL_BYTES_MAX, MailRow, MailState, MailStore, NewMail, Priority, SendOutcome};
 pub use memories::{ChangeOutcome, Memories, Memory, MemoryCaller, MemoryVersion, Unembedded, WordMatches};
 pub use outputs::{Output, Outputs, PruneResult, Retention};
-pub use presence::{Presence, WaitingMark, Watch, WatcherMark};
+pub use presence::{Life, LifeMark, Presence, WaitingMark, Watch, WatcherMark};
 pub use schedules::{
     AddOutcome, AfterAttempt, AttemptEnd, Claim, Claimer, DecideAfter, DecideDue, Due, Firing, FiringState,
     OpenFirings, ScheduleFilter, ScheduleRow, ScheduleState, ScheduleTimes, Schedules,

@@ -51,6 +51,31 @@ impl WaitingMark {
     }
 }
 
+/// Life of a process that may have marked a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// The process lives.
+    Lives,
+    /// The process was killed.
+    Died,
+    /// No process has marked the name, or its mark has ended.
+    Unknown,
+}
+
+/// A mark that the process that does something lives. The mark ends with this value, or when its process is
+/// killed.
+#[derive(Debug)]
+pub struct LifeMark(
+    #[expect(dead_code, reason = "the mark lasts as long as this value")] Box<dyn Any + Send + Sync>,
+);
+
+impl LifeMark {
+    /// Creates a mark that ends when `held` is dropped.
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Box::new(held))
+    }
+}
+
 /// The processes that use a state at the same time.
 pub trait Presence: Send + Sync {
     /// Begins to watch for changes that others make.
@@ -77,4 +102,14 @@ pub trait Presence: Send + Sync {
 
     /// Lists the questions that calls wait for.
     fn waited_for(&self) -> HashSet<String>;
+
+    /// Marks, for the life of the returned value, that this process does what `name` stands for. `name` has
+    /// letters, digits and `-` only.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be written.
+    fn show_life(&self, name: &str) -> Result<LifeMark, StoreError>;
+
+    /// Tells if the process lives that has marked this name.
+    fn life_of(&self, name: &str) -> Life;
 }

@@ -19,7 +19,6 @@ pub(crate) const PROMISES: &[Promise] = &[
     ("an agent is taken when the lease of its owner has ended, and its earlier owner is refused", taken),
     ("of several that take an agent at once, one has it", taken_once),
     ("an agent that has ended is refused to its owner, and may be taken by anybody", taken_after_the_end),
-    ("an agent whose lease has ended is interrupted once, and others are not", expired),
     ("spending adds up from all processes, and does not overflow", spending),
     ("a conversation comes back in order, from a number on, also after a restart", conversation),
     ("an entry that is too long or out of order is refused with all that come with it", refused_entries),
@@ -227,30 +226,6 @@ fn taken_after_the_end(handles: &Handles<'_>) -> Result<(), Problem> {
     let state = (row.state, row.ended_at, row.outcome, row.held_until);
     equal("the agent that goes on", state, (AgentState::Running, None, None, at(7)))?;
     equal("what its new owner reports", other.append("a1", 2, &[entry(1)])?, true)
-}
-
-fn expired(handles: &Handles<'_>) -> Result<(), Problem> {
-    let [one, other] = handles.two()?;
-    let (one, other) = (one.agents(), other.agents());
-    for (id, state) in [("a", AgentState::Running), ("b", AgentState::Idle), ("c", AgentState::Done)] {
-        one.add(&AgentRow { state, ..agent(id) }, 9)?;
-    }
-    one.add(&AgentRow { held_until: at(6), ..agent("d") }, 9)?;
-    equal("before the end of the lease", ids(&other.expire(at(4))?), String::new())?;
-    let mut rows = other.expire(at(5))?;
-    rows.sort_by(|one, other| one.id.cmp(&other.id));
-    equal("at the end of the lease", ids(&rows), "ab".to_owned())?;
-    let interrupted = AgentRow { state: AgentState::Interrupted, ended_at: Some(at(5)), ..agent("a") };
-    equal("what is returned", rows.first().cloned(), Some(interrupted.clone()))?;
-    equal("what is stored", found(one, "a")?, interrupted)?;
-    equal(
-        "the others",
-        [found(one, "c")?.state, found(one, "d")?.state],
-        [AgentState::Done, AgentState::Running],
-    )?;
-    equal("a second time", ids(&one.expire(at(5))?), String::new())?;
-    equal("what the late owner reports", one.renew("a", 1, at(99))?, false)?;
-    equal("its take", one.take("a", "one", at(6), LEASE)?, Some(2))
 }
 
 fn spending(handles: &Handles<'_>) -> Result<(), Problem> {

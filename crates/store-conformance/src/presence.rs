@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use jiff::SignedDuration;
-use store_api::{Chore, Hash};
+use store_api::{Chore, Hash, Life};
 
 use crate::approvals::question;
 use crate::{Handles, Problem, Promise, at, equal, holds};
@@ -14,6 +14,7 @@ use crate::{Handles, Problem, Promise, at, equal, holds};
 pub(crate) const PROMISES: &[Promise] = &[
     ("a watcher is seen by others while it lasts, in the workspaces that it can answer", watchers),
     ("a question is waited for while any call waits", waiting),
+    ("a process that shows life lives until it ends that", lives),
     ("a watch notices the changes of others once", watched),
     ("a chore is due after its time, for all processes together", chores),
     ("a file is trusted as it was until that is changed", trust),
@@ -42,6 +43,16 @@ fn waiting(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the questions that calls wait for", other.waited_for(), both)?;
     drop((second, third));
     equal("no question", other.waited_for(), HashSet::new())
+}
+
+fn lives(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let seen = || [one.life_of("a1"), other.life_of("a1")];
+    equal("before", seen(), [Life::Unknown; 2])?;
+    let mark = one.show_life("a1")?;
+    equal("meanwhile", seen(), [Life::Lives; 2])?;
+    drop(mark);
+    equal("afterwards", seen(), [Life::Unknown; 2])
 }
 
 fn watched(handles: &Handles<'_>) -> Result<(), Problem> {

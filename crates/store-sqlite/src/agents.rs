@@ -137,20 +137,6 @@ impl AgentStore for SqliteAgents {
         self.change(sql, params![id, stored(micro_usd), stored(tokens), i64::MAX])
     }
 
-    fn expire(&self, now: Timestamp) -> Result<Vec<AgentRow>, StoreError> {
-        let now = now.as_microsecond();
-        let expired = format!("{OPEN} AND held_until_us <= ?1");
-        // Most of the time there is none, and the caller need not wait for processes that write.
-        let any = format!("SELECT 1 FROM agents WHERE {expired}");
-        if !self.database.read(|connection| connection.prepare_cached(&any)?.exists([now]))? {
-            return Ok(Vec::new());
-        }
-        let sql = format!(
-            "UPDATE agents SET state = 'interrupted', ended_at_us = ?1 WHERE {expired} RETURNING {COLUMNS}"
-        );
-        self.database.write(|connection| connection.prepare_cached(&sql)?.query_map([now], read)?.collect())
-    }
-
     fn append(&self, id: &str, epoch: u32, entries: &[ConversationEntry]) -> Result<bool, StoreError> {
         conversations::append(&self.database, id, epoch, entries)
     }

@@ -42,8 +42,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use store_api::{
-    AgentStore, Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, MailStore, Memories,
-    Outputs, Presence, Schedules, SpendingStore, Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
+    AgentStore, Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Life, LifeMark,
+    MailStore, Memories, Outputs, Presence, Schedules, SpendingStore, Store, StoreError, Trust, WaitingMark,
+    Watch, WatcherMark,
 };
 
 use agents::SqliteAgents;
@@ -227,11 +228,19 @@ impl Presence for SqliteStore {
     }
 
     fn wait_for(&self, question: &str, call: &str) -> Result<WaitingMark, StoreError> {
-        watcher_marks::WaitingFile::create(&self.folder, question, call).map(WaitingMark::new)
+        watcher_marks::LockedFile::of_waiting(&self.folder, question, call).map(WaitingMark::new)
     }
 
     fn waited_for(&self) -> HashSet<String> {
         watcher_marks::waited_for(&self.folder)
+    }
+
+    fn show_life(&self, name: &str) -> Result<LifeMark, StoreError> {
+        watcher_marks::LockedFile::of_life(&self.folder, name).map(LifeMark::new)
+    }
+
+    fn life_of(&self, name: &str) -> Life {
+        watcher_marks::life_of(&self.folder, name)
     }
 }
 

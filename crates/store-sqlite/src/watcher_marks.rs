@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use rustix::fs::FlockOperation;
-use store_api::StoreError;
+use store_api::{Life, StoreError};
 
 use crate::database::Database;
 
@@ -89,8 +89,8 @@ pub(crate) fn is_watched(folder: &Path, workspace: &Path) -> bool {
     })
 }
 
-/// A locked file that marks that a call waits for the answer to a question.
-pub(crate) struct WaitingFile {
+/// A locked file in a folder of such files. It is removed when this value is dropped.
+pub(crate) struct LockedFile {
     path: PathBuf,
     _file: File,
 }
@@ -98,12 +98,23 @@ pub(crate) struct WaitingFile {
 /// Folder with a locked file for each waiting call, named after the question and the call.
 const WAITING: &str = "waiting";
 
-impl WaitingFile {
-    pub(crate) fn create(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
-        let folder = folder.join(WAITING);
-        crate::blobs::create_folder(&folder)?;
-        let (path, new) =
-            (folder.join(format!("{question}.{call}")), folder.join(format!(".{question}.{call}")));
+/// Folder with a locked file for each thing that a process does and that others may take over.
+const LIVE: &str = "live";
+
+impl LockedFile {
+    /// Creates the file of a call that waits for the answer to a question.
+    pub(crate) fn of_waiting(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
+        Self::create(&folder.join(WAITING), &format!("{question}.{call}"))
+    }
+
+    /// Creates the file of something that this process does.
+    pub(crate) fn of_life(folder: &Path, name: &str) -> Result<Self, StoreError> {
+        Self::create(&folder.join(LIVE), name)
+    }
+
+    fn create(folder: &Path, name: &str) -> Result<Self, StoreError> {
+        crate::blobs::create_folder(folder)?;
+        let (path, new) = (folder.join(name), folder.join(format!(".{name}")));
         // The file gets its name after it is locked, so a visible file without a lock is a leftover.
         let locked = open(&new).and_then(|file| {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -115,10 +126,21 @@ impl WaitingFile {
     }
 }
 
-impl Drop for WaitingFile {
+impl Drop for LockedFile {
     fn drop(&mut self) {
-        // A file that stays has no lock, and the next check removes it.
+        // A file that stays has no lock, and the next check removes it, or knows that its process has died.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Tells if the process lives that has locked the file of this name. A file without a lock is left by a process
+/// that was killed.
+pub(crate) fn life_of(folder: &Path, name: &str) -> Life {
+    let Ok(file) = File::open(folder.join(LIVE).join(name)) else { return Life::Unknown };
+    // A shared lock, so that two simultaneous checks do not block each other.
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Life::Died,
+        Err(_) => Life::Lives,
     }
 }
 
@@ -173,9 +195,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let waited_for = || super::waited_for(folder.path());
         assert!(waited_for().is_empty());
-        let first = WaitingFile::create(folder.path(), "a1", "c1").unwrap();
-        let second = WaitingFile::create(folder.path(), "a1", "c2").unwrap();
-        let other = WaitingFile::create(folder.path(), "a2", "c3").unwrap();
+        let first = LockedFile::of_waiting(folder.path(), "a1", "c1").unwrap();
+        let second = LockedFile::of_waiting(folder.path(), "a1", "c2").unwrap();
+        let other = LockedFile::of_waiting(folder.path(), "a2", "c3").unwrap();
         drop(first);
         assert_eq!(waited_for(), HashSet::from(["a1".to_owned(), "a2".to_owned()]));
         drop(second);
@@ -184,5 +206,21 @@ mod tests {
         let left = folder.path().join(WAITING).join("a3.c4");
         std::fs::write(&left, "").unwrap();
         assert!(waited_for().is_empty() && !left.exists());
+    }
+
+    #[test]
+    fn who_was_killed_has_died_until_another_one_shows_life() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = LockedFile::of_life(folder.path(), "a1").unwrap();
+        assert_eq!(life_of(folder.path(), "a1"), Life::Lives);
+        // The lock of a killed process ends, and its file stays.
+        let left = folder.path().join(LIVE).join("a2");
+        std::fs::write(&left, "").unwrap();
+        assert_eq!(life_of(folder.path(), "a2"), Life::Died);
+        let again = LockedFile::of_life(folder.path(), "a2").unwrap();
+        assert_eq!(life_of(folder.path(), "a2"), Life::Lives);
+        drop((mark, again));
+        assert_eq!(life_of(folder.path(), "a1"), Life::Unknown);
+        assert!(!left.exists());
     }
 }

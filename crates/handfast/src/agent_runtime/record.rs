@@ -7,7 +7,9 @@ use agents::{Conversation, History, HistoryError, StoredMessage, TurnEnd, TurnRe
 use jiff::{SignedDuration, Timestamp};
 use llm::Limit;
 use serde::{Deserialize, Serialize};
-use store_api::{AgentAddOutcome, AgentRow, AgentState, ConversationEntry, Store, StoreError};
+use store_api::{
+    AgentAddOutcome, AgentFilter, AgentRow, AgentState, ConversationEntry, Life, LifeMark, Store, StoreError,
+};
 use tool::{BoxFuture, Clock as _, Stop, StopReason};
 
 use crate::clock::SystemClock;
@@ -30,6 +32,37 @@ pub(crate) struct AgentRecord {
     store: Arc<dyn Store>,
     pub(crate) id: String,
     epoch: u32,
+    /// Mark by which other processes know that this one was killed, before the lease ends.
+    _life: LifeMark,
+}
+
+/// Returns the name of the mark of the process that runs an agent.
+fn life_of(id: &str, epoch: u32) -> String {
+    format!("{id}-{epoch}")
+}
+
+/// Ends the open agents of a workspace whose processes were killed. A process that shows no life, such as one of
+/// another machine, counts as killed when its lease has ended. The lease of one that lives does not matter: a
+/// clock can jump.
+///
+/// # Errors
+/// If the state cannot be read or written.
+pub(crate) fn expire(store: &dyn Store, workspace: &std::path::Path) -> Result<(), StoreError> {
+    let now = SystemClock.now();
+    let agents = store.agents();
+    for row in agents.list(workspace, AgentFilter::Open, MOST_OPEN)? {
+        let is_over = match store.life_of(&life_of(&row.id, row.epoch)) {
+            Life::Lives => false,
+            Life::Died => true,
+            Life::Unknown => row.held_until <= now,
+        };
+        if is_over {
+            // A process that continues the agent has a mark and an epoch of its own.
+            let why = Some("its process was killed");
+            agents.set_state(&row.id, row.epoch, AgentState::Interrupted, why, Some(now))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs blocking work of the store.
@@ -121,12 +154,18 @@ impl AgentRecord {
         let added = blocking(move || {
             let now = SystemClock.now();
             let agents = used.agents();
-            agents.expire(now)?;
             agents.prune(now.checked_sub(KEPT.1).unwrap_or(now), KEPT.0)?;
-            agents.add(&row, MOST_OPEN)
+            let life = used.show_life(&life_of(&row.id, 1))?;
+            let mut added = agents.add(&row, MOST_OPEN)?;
+            if added == AgentAddOutcome::Full {
+                expire(used.as_ref(), &row.workspace)?;
+                added = agents.add(&row, MOST_OPEN)?;
+            }
+            Ok((added, life))
         });
-        match added.await.map_err(Failure::from)? {
-            AgentAddOutcome::Added => Ok(Self { store, id, epoch: 1 }),
+        let (added, life) = added.await.map_err(Failure::from)?;
+        match added {
+            AgentAddOutcome::Added => Ok(Self { store, id, epoch: 1, _life: life }),
             AgentAddOutcome::Taken => Err(Failure::from(format!("there is an agent {id} already"))),
             AgentAddOutcome::Full => Err(Failure::from(format!(
                 "the workspace has {MOST_OPEN} open agents; `handfast agents` lists them"
@@ -144,23 +183,27 @@ impl AgentRecord {
         owner: &str,
     ) -> Result<(Self, Conversation), Failure> {
         let (id, owner, used) = (row.id.clone(), owner.to_owned(), store.clone());
+        let held = life_of(&id, row.epoch);
         let taken = blocking(move || {
+            if used.life_of(&held) == Life::Lives {
+                return Ok(None);
+            }
             let Some(epoch) = used.agents().take(&id, &owner, SystemClock.now(), LEASE)? else {
                 return Ok(None);
             };
-            Ok(Some((epoch, used.agents().conversation(&id, 0)?)))
+            let life = used.show_life(&life_of(&id, epoch))?;
+            // Removes what a killed process has left.
+            drop(used.show_life(&life_of(&id, epoch.saturating_sub(1)))?);
+            Ok(Some((epoch, life, used.agents().conversation(&id, 0)?)))
         });
-        let Some((epoch, entries)) = taken.await.map_err(Failure::from)? else {
-            return Err(Failure::from(format!(
-                "{} runs the agent {} now; end it first, or wait a minute if it was killed",
-                row.owner, row.id
-            )));
+        let Some((epoch, life, entries)) = taken.await.map_err(Failure::from)? else {
+            return Err(Failure::from(format!("{} runs the agent {} now; end it first", row.owner, row.id)));
         };
         let messages = entries.into_iter().map(|entry| serde_json::from_str::<StoredMessage>(&entry.json));
         let messages = messages.collect::<Result<Vec<_>, _>>().map_err(|error| {
             Failure::from(format!("the conversation of the agent {} cannot be read: {error}", row.id))
         })?;
-        let record = Self { store, id: row.id.clone(), epoch };
+        let record = Self { store, id: row.id.clone(), epoch, _life: life };
         let (conversation, added) = Conversation::restored(messages);
         record.append(&added).await.map_err(|error| Failure::from(error.to_string()))?;
         Ok((record, conversation))

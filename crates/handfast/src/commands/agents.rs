@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use store_api::{AgentFilter, AgentRow, AgentState};
-use tool::{Clock as _, visible};
+use tool::visible;
 
 use super::{Failure, print_json};
-use crate::agent_runtime::StoredLimits;
+use crate::agent_runtime::{StoredLimits, expire};
 use crate::cli::Global;
 use crate::cli_agents::AgentsArgs;
 use crate::clock::SystemClock;
@@ -28,7 +28,7 @@ pub(super) fn run(global: &Global, arguments: &AgentsArgs) -> Result<ExitCode, F
     let options = global.run_options();
     let place = place(&options, &host_environment, &warn)?;
     let store = open_store(&options, &host_environment)?;
-    store.agents().expire(SystemClock.now())?;
+    expire(store.as_ref(), &place.workspace)?;
     let filter = if arguments.all { AgentFilter::All } else { AgentFilter::Open };
     let rows = store.agents().list(&place.workspace, filter, MOST)?;
     let dead = store.mail().dead(&place.workspace, MOST)?;

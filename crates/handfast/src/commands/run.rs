@@ -11,17 +11,16 @@ use llm::{Delta, Message};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use store_api::AgentRow;
-use tool::{Clock as _, SessionId, Stop, StopReason, visible, visible_lines};
+use tool::{SessionId, Stop, StopReason, visible, visible_lines};
 
 use super::call::{asker, read_text};
 use super::{Failure, print, tokio_runtime};
 use crate::agent_runtime::{
-    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, StoredLimits, Work, new_id, new_row, state_after,
-    stored_text,
+    AgentPlan, AgentRecord, AgentRuntime, ReadyAgent, StoredLimits, Work, expire, new_id, new_row,
+    state_after, stored_text,
 };
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
-use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::{covered, note, warn};
 use crate::signals::Signals;
@@ -111,7 +110,7 @@ impl ChosenAgent {
         let name = which.agent.clone();
         let earlier = if which.resume {
             let found = tokio::task::spawn_blocking(move || {
-                store.agents().expire(SystemClock.now())?;
+                expire(store.as_ref(), &workspace)?;
                 store.agents().latest(&workspace, name.as_deref())
             });
             let found = found.await??;

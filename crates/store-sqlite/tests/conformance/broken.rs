@@ -28,6 +28,7 @@ pub(crate) enum Fault {
     StaleVectors,
     WatcherOfAnyWorkspace,
     NobodyWaits,
+    EverybodyDied,
     AlwaysDue,
     TrustStays,
     SecretsInRows,
@@ -380,7 +381,6 @@ forwards! { AgentStore by agents; {
         ended_at: Option<Timestamp>
     ) -> StoreResult<bool>;
     fn add_spending(id: &str, micro_usd: u64, tokens: u64) -> StoreResult<bool>;
-    fn expire(now: Timestamp) -> StoreResult<Vec<AgentRow>>;
     fn conversation(id: &str, from_seq: u64) -> StoreResult<Vec<ConversationEntry>>;
     fn summarise(id: &str, epoch: u32, upto_seq: u64, entry: &ConversationEntry) -> StoreResult<bool>;
     fn prune(before: Timestamp, newest: u32) -> StoreResult<u64>;
@@ -480,6 +480,12 @@ impl Presence for BrokenStore {
     }
     fn waited_for(&self) -> HashSet<String> {
         if self.has(Fault::NobodyWaits) { HashSet::new() } else { self.inner.waited_for() }
+    }
+    fn show_life(&self, name: &str) -> StoreResult<LifeMark> {
+        self.inner.show_life(name)
+    }
+    fn life_of(&self, name: &str) -> Life {
+        if self.has(Fault::EverybodyDied) { Life::Died } else { self.inner.life_of(name) }
     }
 }
 
