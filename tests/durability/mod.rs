@@ -1,5 +1,6 @@
 //! Calls that are killed or interrupted, and processes that share one state.
 
+mod agents_killed;
 mod databases;
 mod every_point;
 mod full_disk;

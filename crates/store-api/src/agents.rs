@@ -191,7 +191,23 @@ pub trait AgentStore: Send + Sync {
     /// # Errors
     /// [`StoreError::TooLong`] if an entry has more than [`ENTRY_BYTES_MAX`] bytes, and
     /// [`StoreError::EntryOutOfOrder`] if a number is not above that of the entry before it.
-    fn append(&self, id: &str, epoch: u32, entries: &[ConversationEntry]) -> Result<bool, StoreError>;
+    fn append(&self, id: &str, epoch: u32, entries: &[ConversationEntry]) -> Result<bool, StoreError> {
+        self.append_mail(id, epoch, entries, &[])
+    }
+
+    /// Appends entries like [`AgentStore::append`], and acknowledges the mails that are part of the entries, each
+    /// by its id and the epoch of its claim: all or nothing, so that no crash delivers a mail twice or never. A
+    /// claim that is void is left alone.
+    ///
+    /// # Errors
+    /// Those of [`AgentStore::append`].
+    fn append_mail(
+        &self,
+        id: &str,
+        epoch: u32,
+        entries: &[ConversationEntry],
+        mails: &[(i64, u32)],
+    ) -> Result<bool, StoreError>;
 
     /// Returns the entries of a conversation from a number on, in their order.
     fn conversation(&self, id: &str, from_seq: u64) -> Result<Vec<ConversationEntry>, StoreError>;

@@ -178,6 +178,10 @@ pub trait MailStore: Send + Sync {
     /// else has claimed the mail. Returns false if the claim is void, or was acknowledged before.
     fn delivered(&self, id: i64, epoch: u32) -> Result<bool, StoreError>;
 
+    /// Ends the claims on the mails to a receiver whose process was killed, so that they are handed out again.
+    /// Returns their number.
+    fn release(&self, workspace: &Path, to: &str) -> Result<u64, StoreError>;
+
     /// Answers a delivered mail: sends the reply to its sender, with its priority and without a deadline, and
     /// returns the reply's id. Returns `None`, and changes nothing, if the mail is not a delivered one to
     /// `from`, or was answered before. No maximum applies, since every reply has a mail that was sent.

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use jiff::SignedDuration;
-use store_api::{MAIL_BYTES_MAX, MailRow, MailState, MailStore, NewMail, Priority, SendOutcome, StoreError};
+use store_api::{
+    ConversationEntry, MAIL_BYTES_MAX, MailRow, MailState, MailStore, NewMail, Priority, SendOutcome,
+    StoreError,
+};
 
 use crate::{Handles, Problem, Promise, at, equal, holds};
 
@@ -13,6 +16,8 @@ pub(crate) const PROMISES: &[Promise] = &[
     ("a body that is too long is refused", too_long),
     ("a claim holds a mail until its lease ends, and is then void", claimed),
     ("a mail is acknowledged once", delivered),
+    ("the mails that a killed process had claimed are handed out again", released),
+    ("a mail is acknowledged with the entry that has it, or not at all", with_entries),
     ("a mail is answered once, by its receiver, after it was delivered", answered),
     ("a mail past its deadline is dead, and the next one follows", expired),
     ("the open mails of a receiver that ended are dead", killed),
@@ -61,6 +66,38 @@ fn receive(store: &dyn MailStore, to: &str, minutes: i64) -> Result<i64, Problem
     let row = claim_one(store, to, minutes)?;
     holds("the acknowledgement", store.delivered(row.id, row.epoch)?)?;
     Ok(row.id)
+}
+
+fn released(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let (one, other) = (one.mail(), other.mail());
+    let ids = [send(one, &mail("a", "b"))?, send(one, &mail("c", "b"))?, send(one, &mail("a", "d"))?];
+    equal("the claimed ones", claim(one, "b", 1)?.len(), 2)?;
+    let elsewhere = claim_one(one, "d", 1)?;
+    equal("those of another workspace", other.release(Path::new("/other"), "b")?, 0)?;
+    equal("those of the receiver", other.release(Path::new(WORKSPACE), "b")?, 2)?;
+    let again: Vec<i64> = claim(other, "b", 1)?.iter().map(|row| row.id).collect();
+    equal("those that are handed out again", again, ids.iter().copied().take(2).collect())?;
+    equal("an old claim", one.delivered(ids[0], 1)?, false)?;
+    holds("the claim of another receiver", one.delivered(elsewhere.id, elsewhere.epoch)?)
+}
+
+fn with_entries(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let entry = |seq| ConversationEntry { seq, json: "{}".to_owned(), tokens: 1 };
+    one.agents().add(&crate::agents::agent("b"), 9)?;
+    send(one.mail(), &mail("a", "b"))?;
+    let claimed = claim_one(one.mail(), "b", 1)?;
+    let mails = [(claimed.id, claimed.epoch)];
+    equal("by another owner", one.agents().append_mail("b", 7, &[entry(1)], &mails)?, false)?;
+    holds("an entry out of order", one.agents().append("b", 1, &[entry(5)])?)?;
+    let refused = one.agents().append_mail("b", 1, &[entry(5)], &mails);
+    holds("the refusal", matches!(refused, Err(StoreError::EntryOutOfOrder { .. })))?;
+    equal("after refusals", found(other.mail(), claimed.id)?.state, MailState::Claimed)?;
+    holds("the entry", one.agents().append_mail("b", 1, &[entry(6)], &mails)?)?;
+    equal("with its entry", found(other.mail(), claimed.id)?.state, MailState::Delivered)?;
+    let entries: Vec<u64> = other.agents().conversation("b", 0)?.iter().map(|entry| entry.seq).collect();
+    equal("the entries", entries, vec![5, 6])
 }
 
 fn found(store: &dyn MailStore, id: i64) -> Result<MailRow, Problem> {

@@ -137,8 +137,14 @@ impl AgentStore for SqliteAgents {
         self.change(sql, params![id, stored(micro_usd), stored(tokens), i64::MAX])
     }
 
-    fn append(&self, id: &str, epoch: u32, entries: &[ConversationEntry]) -> Result<bool, StoreError> {
-        conversations::append(&self.database, id, epoch, entries)
+    fn append_mail(
+        &self,
+        id: &str,
+        epoch: u32,
+        entries: &[ConversationEntry],
+        mails: &[(i64, u32)],
+    ) -> Result<bool, StoreError> {
+        conversations::append(&self.database, id, epoch, entries, mails)
     }
 
     fn conversation(&self, id: &str, from_seq: u64) -> Result<Vec<ConversationEntry>, StoreError> {

@@ -88,10 +88,15 @@ impl MailStore for SqliteMail {
     }
 
     fn delivered(&self, id: i64, epoch: u32) -> Result<bool, StoreError> {
-        let sql = "UPDATE mail SET state = 'delivered', claimed_until_us = NULL
-             WHERE id = ? AND epoch = ? AND state = 'claimed'";
-        self.database
-            .write(|connection| Ok(connection.prepare_cached(sql)?.execute(params![id, epoch])? == 1))
+        self.database.write(|connection| acknowledge(connection, id, epoch))
+    }
+
+    fn release(&self, workspace: &Path, to: &str) -> Result<u64, StoreError> {
+        let sql = "UPDATE mail SET state = 'waiting', claimed_until_us = NULL
+             WHERE workspace = ? AND receiver = ? AND state = 'claimed'";
+        self.database.write(|connection| {
+            Ok(connection.prepare_cached(sql)?.execute(params![bytes(workspace), to])? as u64)
+        })
     }
 
     fn answer(&self, id: i64, from: &str, body: &str, now: Timestamp) -> Result<Option<i64>, StoreError> {
@@ -205,6 +210,13 @@ impl SqliteMail {
         self.database.cover(&mut body);
         Ok(body)
     }
+}
+
+/// Acknowledges a mail. Returns false if the claim is void.
+pub(crate) fn acknowledge(connection: &Connection, id: i64, epoch: u32) -> rusqlite::Result<bool> {
+    let sql = "UPDATE mail SET state = 'delivered', claimed_until_us = NULL
+         WHERE id = ? AND epoch = ? AND state = 'claimed'";
+    Ok(connection.prepare_cached(sql)?.execute(params![id, epoch])? == 1)
 }
 
 fn insert(connection: &Connection, new: &NewMail) -> rusqlite::Result<i64> {

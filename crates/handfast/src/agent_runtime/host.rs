@@ -159,7 +159,7 @@ impl Host {
         };
         let record =
             AgentRecord::create(parts.store.clone(), row).await.map_err(|failure| wrong(&failure))?;
-        let mailbox = Mailbox::new(Post::of(&parts, tree), id.clone(), root.clone());
+        let mailbox = Mailbox::new(Post::of(&parts, tree), &record, root.clone());
         tokio::spawn(Child { live, ready, record, mailbox, running }.live());
         Ok(CreatedAgent { id, model })
     }

@@ -11,12 +11,13 @@ use store_api::{MailRow, NewMail, Priority, SendOutcome, Store};
 use tool::{BoxFuture, Code, ToolError};
 
 use crate::agent_runtime::live::shown_address;
-use crate::agent_runtime::record::blocking;
+use crate::agent_runtime::record::{AgentRecord, Claims, blocking};
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tree::{AgentTree, now};
 use crate::report::{covered, warn};
 
-/// Time for which a message is claimed. A process that dies within it takes its agents with it.
+/// Time for which a message is claimed. If the process dies within it, an agent that goes on elsewhere releases
+/// the messages.
 const CLAIM: SignedDuration = SignedDuration::from_hours(1);
 /// Maximum number of messages that wait for one agent, and of those from one sender.
 const MOST_WAITING: (u32, u32) = (200, 50);
@@ -155,27 +156,20 @@ pub(crate) struct Mailbox {
     pub(crate) post: Post,
     pub(crate) address: String,
     pub(crate) root: String,
-    /// Claimed messages that are not yet part of the stored conversation.
-    claimed: Mutex<Vec<(i64, u32)>>,
+    claims: Claims,
     /// Messages whose senders wait for an answer, with their senders.
     asked: Mutex<Vec<(i64, String)>>,
 }
 
 impl Mailbox {
     /// Opens the mailbox of an agent.
-    pub(crate) fn new(post: Post, address: String, root: String) -> Self {
-        Self { post, address, root, claimed: Mutex::default(), asked: Mutex::default() }
-    }
-
-    /// Acknowledges the messages that are part of the conversation.
-    pub(crate) async fn acknowledge(&self) -> Result<(), ToolError> {
-        let claimed = std::mem::take(&mut *self.claimed.lock());
-        self.post.acknowledge(claimed).await
+    pub(crate) fn new(post: Post, record: &AgentRecord, root: String) -> Self {
+        let (address, claims) = (record.id.clone(), record.claims.clone());
+        Self { post, address, root, claims, asked: Mutex::default() }
     }
 
     /// Answers everybody who has asked since the last answer.
     pub(crate) async fn answer_all(&self, text: &str) -> Result<(), ToolError> {
-        self.acknowledge().await?;
         let asked = std::mem::take(&mut *self.asked.lock());
         for (mail, sender) in asked {
             self.post.answer(mail, &self.address, &sender, text).await?;
@@ -188,17 +182,16 @@ impl Mailbox {
         let (store, workspace) = (self.post.store.clone(), self.post.workspace.clone());
         let address = self.address.clone();
         // Messages that were handed out and are not yet acknowledged count as waiting too.
-        let handed_out = u64::try_from(self.claimed.lock().len()).unwrap_or(u64::MAX);
+        let handed_out = u64::try_from(self.claims.lock().len()).unwrap_or(u64::MAX);
         let waiting = blocking(move || store.mail().waiting(&workspace, &address)).await;
         waiting.is_ok_and(|waiting| waiting > handed_out)
     }
 
     async fn taken(&self) -> Result<Vec<String>, ToolError> {
-        self.acknowledge().await?;
         let rows = self.post.claim(&self.address).await?;
         let mut texts = Vec::new();
         for row in rows {
-            self.claimed.lock().push((row.id, row.epoch));
+            self.claims.lock().push((row.id, row.epoch));
             let from = shown_address(&row.from, &self.root);
             let head = match row.in_reply_to {
                 Some(_) => format!("[Late answer of agent {from}]"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agents::{Conversation, History, HistoryError, StoredMessage, TurnEnd, TurnReport};
 use jiff::{SignedDuration, Timestamp};
 use llm::Limit;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use store_api::{
     AgentAddOutcome, AgentFilter, AgentRow, AgentState, ConversationEntry, Life, LifeMark, Store, StoreError,
@@ -27,11 +28,16 @@ const LONGEST_TEXT: usize = 4_000;
 /// Number of ended agents whose conversations are kept in any case, and the age from which others go.
 const KEPT: (u32, SignedDuration) = (100, SignedDuration::from_hours(30 * 24));
 
+/// Claimed messages that are not yet part of the stored conversation, each with the epoch of its claim.
+pub(crate) type Claims = Arc<Mutex<Vec<(i64, u32)>>>;
+
 /// The durable part of an agent that this process runs.
 pub(crate) struct AgentRecord {
     store: Arc<dyn Store>,
     pub(crate) id: String,
     epoch: u32,
+    /// Messages that the next entry of the conversation has.
+    pub(crate) claims: Claims,
     /// Mark by which other processes know that this one was killed, before the lease ends.
     _life: LifeMark,
 }
@@ -59,7 +65,11 @@ pub(crate) fn expire(store: &dyn Store, workspace: &std::path::Path) -> Result<(
         if is_over {
             // A process that continues the agent has a mark and an epoch of its own.
             let why = Some("its process was killed");
-            agents.set_state(&row.id, row.epoch, AgentState::Interrupted, why, Some(now))?;
+            let is_set = agents.set_state(&row.id, row.epoch, AgentState::Interrupted, why, Some(now))?;
+            // A main agent can go on, and gets its messages then.
+            if is_set && row.parent.is_some() {
+                store.mail().kill_of(workspace, &row.id, "the process of the receiver was killed")?;
+            }
         }
     }
     Ok(())
@@ -165,7 +175,9 @@ impl AgentRecord {
         });
         let (added, life) = added.await.map_err(Failure::from)?;
         match added {
-            AgentAddOutcome::Added => Ok(Self { store, id, epoch: 1, _life: life }),
+            AgentAddOutcome::Added => {
+                Ok(Self { store, id, epoch: 1, claims: Claims::default(), _life: life })
+            }
             AgentAddOutcome::Taken => Err(Failure::from(format!("there is an agent {id} already"))),
             AgentAddOutcome::Full => Err(Failure::from(format!(
                 "the workspace has {MOST_OPEN} open agents; `handfast agents` lists them"
@@ -183,7 +195,7 @@ impl AgentRecord {
         owner: &str,
     ) -> Result<(Self, Conversation), Failure> {
         let (id, owner, used) = (row.id.clone(), owner.to_owned(), store.clone());
-        let held = life_of(&id, row.epoch);
+        let (held, workspace) = (life_of(&id, row.epoch), row.workspace.clone());
         let taken = blocking(move || {
             if used.life_of(&held) == Life::Lives {
                 return Ok(None);
@@ -192,6 +204,7 @@ impl AgentRecord {
                 return Ok(None);
             };
             let life = used.show_life(&life_of(&id, epoch))?;
+            used.mail().release(&workspace, &id)?;
             // Removes what a killed process has left.
             drop(used.show_life(&life_of(&id, epoch.saturating_sub(1)))?);
             Ok(Some((epoch, life, used.agents().conversation(&id, 0)?)))
@@ -203,7 +216,8 @@ impl AgentRecord {
         let messages = messages.collect::<Result<Vec<_>, _>>().map_err(|error| {
             Failure::from(format!("the conversation of the agent {} cannot be read: {error}", row.id))
         })?;
-        let record = Self { store, id: row.id.clone(), epoch, _life: life };
+        let claims = Claims::default();
+        let record = Self { store, id: row.id.clone(), epoch, claims, _life: life };
         let (conversation, added) = Conversation::restored(messages);
         record.append(&added).await.map_err(|error| Failure::from(error.to_string()))?;
         Ok((record, conversation))
@@ -276,7 +290,9 @@ impl History for AgentRecord {
             }
             let entries = messages.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
             let (store, id, epoch) = (self.store.clone(), self.id.clone(), self.epoch);
-            let appended = blocking(move || store.agents().append(&id, epoch, &entries));
+            // The loop appends messages as soon as it has taken them. If it cannot, its turn fails.
+            let claims = std::mem::take(&mut *self.claims.lock());
+            let appended = blocking(move || store.agents().append_mail(&id, epoch, &entries, &claims));
             if appended.await.map_err(HistoryError)? { Ok(()) } else { Err(HistoryError(TAKEN.to_owned())) }
         })
     }

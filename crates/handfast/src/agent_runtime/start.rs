@@ -19,12 +19,12 @@ use crate::agent_runtime::live::{LiveAgent, begun};
 use crate::agent_runtime::mailbox::{Mailbox, Post};
 use crate::agent_runtime::model::EngineModel;
 use crate::agent_runtime::offered::OfferedTools;
+use crate::agent_runtime::record::AgentRecord;
 use crate::agent_runtime::runtime::AgentRuntime;
 use crate::agent_runtime::tools::EngineTools;
 use crate::agent_runtime::tree::{AgentTree, RunningLoop};
 use crate::clock::SystemClock;
 use crate::failure::Failure;
-use crate::report::warn;
 
 /// File with instructions for agents that many programs read, in the workspace.
 const PROJECT_INSTRUCTIONS: &str = "AGENTS.md";
@@ -82,11 +82,8 @@ impl MainAgent {
         self.tree.feed.set_state(&self.live, state);
     }
 
-    /// Ends the agents below, and acknowledges what was delivered.
+    /// Ends the agents below.
     pub(crate) async fn end(&self) {
-        if let Err(error) = self.mailbox.acknowledge().await {
-            warn(&format!("messages of agents stay open: {}", error.message));
-        }
         drop(self.running.lock().take());
         self.tree.end_tree(&self.mailbox.address).await;
     }
@@ -200,10 +197,11 @@ impl AgentRuntime {
         &self,
         tree: &Arc<AgentTree>,
         ready: &ReadyAgent,
-        id: &str,
+        record: &AgentRecord,
         task: &str,
         stop: &Stop,
     ) -> Result<MainAgent, Failure> {
+        let id = record.id.as_str();
         tree.serve(id, ready.human.clone());
         let live = LiveAgent {
             id: id.to_owned(),
@@ -220,7 +218,7 @@ impl AgentRuntime {
         };
         let live = Arc::new(live);
         let running = tree.add(&live).map_err(|error| Failure::from(error.message))?;
-        let mailbox = Mailbox::new(Post::of(self, tree), id.to_owned(), id.to_owned());
+        let mailbox = Mailbox::new(Post::of(self, tree), record, id.to_owned());
         Ok(MainAgent { live, mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
     }
 

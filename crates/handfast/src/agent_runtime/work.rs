@@ -98,7 +98,7 @@ impl AgentRuntime {
             ..new_row(&id, &self.workspace, &format!("process {}", std::process::id()))
         };
         let record = AgentRecord::create(self.store.clone(), row).await?;
-        let main = self.as_main(tree, &ready, &id, task, stop)?;
+        let main = self.as_main(tree, &ready, &record, task, stop)?;
         let observer = Arc::new(|_: AgentEvent<'_>| {});
         let work = Work { ready: &ready, record: &record, main: &main, observer, stop: stop.clone() };
         let report = work.answer(&mut Conversation::default(), Message::user(task)).await;

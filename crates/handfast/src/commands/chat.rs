@@ -117,7 +117,7 @@ impl Agent {
         let task = unstored.row.task.clone();
         let (record, conversation) = unstored.open(composed).await?;
         let (record, lost) = (Arc::new(record), Stop::default());
-        let main = parts.as_main(&composed.tree, ready, &record.id, &task, &lost)?;
+        let main = parts.as_main(&composed.tree, ready, &record, &task, &lost)?;
         let kept = (record.clone(), lost.clone());
         let renewal = tokio::spawn(async move { kept.0.keep(&kept.1).await }).abort_handle();
         let outcome = TurnEnd::Answer(conversation.last_answer().unwrap_or_default());

@@ -61,7 +61,7 @@ async fn carry_out(
     let (ready, record, mut conversation) = chosen.ready(composed, &parts, asker).await?;
     let view = Arc::new(View::new(arguments.json));
     let stop = Stop::default();
-    let main = parts.as_main(&composed.tree, &ready, &record.id, task, &stop)?;
+    let main = parts.as_main(&composed.tree, &ready, &record, task, &stop)?;
     let work =
         Work { ready: &ready, record: &record, main: &main, observer: view.clone(), stop: stop.clone() };
     let mut signals = Signals::listen()?;

@@ -5,15 +5,17 @@ use store_api::{ConversationEntry, ENTRY_BYTES_MAX, StoreError};
 
 use crate::columns::{amount, stored};
 use crate::database::Database;
+use crate::mail::acknowledge;
 
 use super::OPEN;
 
-/// Appends entries; false if the epoch is void.
+/// Appends entries, and acknowledges the mails that are part of them; false if the epoch is void.
 pub(super) fn append(
     database: &Database,
     id: &str,
     epoch: u32,
     entries: &[ConversationEntry],
+    mails: &[(i64, u32)],
 ) -> Result<bool, StoreError> {
     check_lengths(entries)?;
     database.write(|connection| {
@@ -30,6 +32,9 @@ pub(super) fn append(
         }
         for entry in entries {
             insert(connection, agent, entry.seq, entry)?;
+        }
+        for (mail, claim) in mails {
+            acknowledge(connection, *mail, *claim)?;
         }
         Ok(Ok(true))
     })?

@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     WatcherOfAnyWorkspace,
     NobodyWaits,
     EverybodyDied,
+    MailWithoutEntry,
+    ClaimsStay,
     AlwaysDue,
     TrustStays,
     SecretsInRows,
@@ -366,6 +368,16 @@ forwards! { AgentStore by agents; {
         let epoch = newest.filter(|_| self.has(Fault::AgentWithoutFence)).unwrap_or(epoch);
         self.inner.agents().append(id, epoch, entries)
     }
+    fn append_mail(
+        &self,
+        id: &str,
+        epoch: u32,
+        entries: &[ConversationEntry],
+        mails: &[(i64, u32)],
+    ) -> StoreResult<bool> {
+        let mails = if self.has(Fault::MailWithoutEntry) { &[] } else { mails };
+        self.inner.agents().append_mail(id, epoch, entries, mails)
+    }
 }
     fn add(row: &AgentRow, most_open: u32) -> StoreResult<AgentAddOutcome>;
     fn find(id: &str) -> StoreResult<Option<AgentRow>>;
@@ -408,6 +420,9 @@ forwards! { MailStore by mail; {
     }
     fn delivered(&self, id: i64, epoch: u32) -> StoreResult<bool> {
         Ok(self.inner.mail().delivered(id, epoch)? || self.has(Fault::MailAcknowledgedTwice))
+    }
+    fn release(&self, workspace: &Path, to: &str) -> StoreResult<u64> {
+        if self.has(Fault::ClaimsStay) { Ok(2) } else { self.inner.mail().release(workspace, to) }
     }
     fn take_reply(&self, in_reply_to: i64, to: &str) -> StoreResult<Option<MailRow>> {
         let mail = self.inner.mail();

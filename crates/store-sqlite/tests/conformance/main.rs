@@ -62,6 +62,8 @@ fn each_fault_breaks_its_promise_and_the_suite_reports_it() {
             "a watcher is seen by others while it lasts, in the workspaces that it can answer",
         ),
         (Fault::NobodyWaits, "a question is waited for while any call waits"),
+        (Fault::MailWithoutEntry, "a mail is acknowledged with the entry that has it, or not at all"),
+        (Fault::ClaimsStay, "the mails that a killed process had claimed are handed out again"),
         (Fault::EverybodyDied, "a process that shows life lives until it ends that"),
         (Fault::AlwaysDue, "a chore is due after its time, for all processes together"),
         (Fault::TrustStays, "a file is trusted as it was until that is changed"),
