@@ -4,6 +4,7 @@ mod agent;
 mod agent_clients;
 pub(crate) mod agents;
 pub(crate) mod agents_below;
+mod agents_hostile;
 mod agents_seen;
 mod approval_prompts;
 mod approvals;

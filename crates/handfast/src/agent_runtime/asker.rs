@@ -59,6 +59,7 @@ impl ParentQuestions {
             text: envelope.to_string(),
             priority: Priority::High,
             valid: Some(FOR_PARENT),
+            is_result: false,
         };
         let mail = Post::of(&parts, tree).send(letter).await?;
         tree.sent_question(agent, mail);

@@ -160,6 +160,7 @@ impl Child {
             text: result.to_string(),
             priority: Priority::Standard,
             valid: None,
+            is_result: true,
         };
         if let Err(error) = self.mailbox.post.send(letter).await {
             let root = shown_address(self.live.root(), self.live.root());

@@ -209,6 +209,7 @@ impl Host {
             text: message.text.clone(),
             priority: if message.is_urgent { Priority::High } else { Priority::Standard },
             valid,
+            is_result: kind.as_deref() == Some(RESULT),
         };
         if is_main && is_request {
             let _waiting = tree.wait_for(&own, &to, &root)?;

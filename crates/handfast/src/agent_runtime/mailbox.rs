@@ -21,6 +21,8 @@ use crate::report::{covered, warn};
 const CLAIM: SignedDuration = SignedDuration::from_hours(1);
 /// Maximum number of messages that wait for one agent, and of those from one sender.
 const MOST_WAITING: (u32, u32) = (200, 50);
+/// Maximum number of results that wait beyond that number, one for each agent of a tree.
+const FOR_RESULTS: u32 = 128;
 /// Maximum number of messages that are taken at once.
 const AT_ONCE: u32 = 20;
 
@@ -40,6 +42,8 @@ pub(crate) struct Letter {
     pub(crate) priority: Priority,
     /// Time for which it can be delivered.
     pub(crate) valid: Option<Duration>,
+    /// True for the result of a task. There is always room for it.
+    pub(crate) is_result: bool,
 }
 
 fn failed(problem: &str) -> ToolError {
@@ -70,7 +74,13 @@ impl Post {
             deadline: valid.and_then(|valid| sent_at.checked_add(valid).ok()),
         };
         let store = self.store.clone();
-        let sent = blocking(move || store.mail().send(&new, MOST_WAITING.0, MOST_WAITING.1));
+        let (in_all, of_one) = MOST_WAITING;
+        let most = match letter.is_result {
+            // Each agent of a tree sends one result.
+            true => (in_all.saturating_add(FOR_RESULTS), of_one.saturating_add(1)),
+            false => MOST_WAITING,
+        };
+        let sent = blocking(move || store.mail().send(&new, most.0, most.1));
         match sent.await.map_err(|problem| failed(&problem))? {
             SendOutcome::Sent(id) => {
                 self.tree.wake_of(&letter.to).notify_one();
