@@ -7,6 +7,7 @@
 //! compares and prints. No figure makes the benchmark fail, because only the user of the machine
 //! knows what else is running.
 
+mod agents;
 mod browser;
 mod changes;
 mod commands;
@@ -51,6 +52,7 @@ struct Samples {
     http: http::Samples,
     browser: browser::Samples,
     schedules: schedules::Samples,
+    agents: agents::Samples,
 }
 
 impl Samples {
@@ -64,6 +66,7 @@ impl Samples {
         http: http::Samples { alone: 4_000, calls: 96_000, sessions: 5_000 },
         browser: browser::Samples { starts: 5, actions: 30 },
         schedules: schedules::Samples { jobs: 9_900, firings: 30 },
+        agents: agents::Samples { turns: 200, questions: 60, agents: 100 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -75,6 +78,7 @@ impl Samples {
         http: http::Samples { alone: 400, calls: 3_200, sessions: 500 },
         browser: browser::Samples { starts: 1, actions: 5 },
         schedules: schedules::Samples { jobs: 100, firings: 3 },
+        agents: agents::Samples { turns: 20, questions: 6, agents: 10 },
     };
 }
 
@@ -91,6 +95,8 @@ pub(crate) enum Part {
     Browser,
     /// Storing and firing of scheduled tasks, compared with `APScheduler`
     Schedules,
+    /// Turns of agents, questions between them, and the memory of idle ones
+    Agents,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
     /// Requests to a web server, compared with those of a bare client
@@ -155,6 +161,9 @@ pub(crate) fn run(
     if wants(Part::Schedules) {
         let measured = schedules::all(repository, &folder.join("schedules"), &binary, samples.schedules)?;
         report::schedules::print(&measured)?;
+    }
+    if wants(Part::Agents) {
+        report::agents::print(&agents::all(&folder.join("agents"), &binary, samples.agents)?)?;
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;

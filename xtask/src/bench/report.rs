@@ -1,5 +1,6 @@
 //! Tables of the figures, with the targets of the project.
 
+pub(super) mod agents;
 pub(super) mod browser;
 pub(super) mod changes;
 pub(super) mod http;

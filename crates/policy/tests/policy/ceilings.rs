@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use policy::{
-    Ceiling, EffectKind, EffectKinds, Isolation, Mode, Part, PathVerdict, Policy, Request, Verdict,
+    Ceiling, EffectKind, EffectKinds, Isolation, Mode, Origin, Part, PathVerdict, Policy, Request, Source,
+    Trust, Verdict,
 };
+use serde_json::json;
 use tool::{Access, Effect, Level};
 
 use crate::properties::{LEVELS, effects};
 use crate::random_lines::Random;
 use crate::setting::*;
+use crate::trust::{any_file, any_profile};
 
 fn verdict(policy: &Policy, level: Level, effects: &[&Effect], background: bool) -> Verdict {
     let parts: Vec<Part> = effects.iter().map(|effect| Part::from((*effect).clone())).collect();
@@ -184,6 +187,36 @@ fn narrowing_never_widens_whatever_is_met_with_what() {
     }
     // Positive control: every answer occurs.
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+}
+
+#[test]
+fn no_agent_can_do_what_the_one_above_it_could_not() {
+    let mut random = Random(31);
+    let (mut narrower, mut wider_as_written) = (0_usize, 0_usize);
+    for round in 0..25 {
+        let own = user(&any_file(&mut random).to_string());
+        let runtime = compile(std::slice::from_ref(&own), "normal");
+        let (mut above, mut ceiling) = (Answers::of(&runtime), Ceiling::default());
+        for depth in 1..=4 {
+            // The rules that an agent gives the one below it, which nobody trusts.
+            let config = json!({ "normal": any_profile(&mut random) });
+            let source =
+                |trust| Source::new(Origin::Ceiling, trust, serde_json::from_value(config.clone()).unwrap());
+            let own_rules = compile(&[own.clone(), source(Trust::Untrusted)], "normal");
+            ceiling = ceiling.meet(&Ceiling::default().with_policy(Arc::new(own_rules)));
+            let below = Answers::of(&runtime.under(&ceiling));
+            below.are_as_narrow(
+                &above,
+                &format!("round {round}, depth {depth}: {config} of {:?}", own.profiles),
+            );
+            let as_written = Answers::of(&compile(&[source(Trust::Trusted), own.clone()], "normal"));
+            narrower += usize::from(!above.is_as_narrow(&below));
+            wider_as_written += usize::from(!as_written.is_as_narrow(&above));
+            above = below;
+        }
+    }
+    // Positive control: many rules tighten something, and many would have loosened something.
+    assert!(narrower > 20 && wider_as_written > 20, "{narrower} {wider_as_written}");
 }
 
 #[test]

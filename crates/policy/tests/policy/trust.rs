@@ -161,7 +161,8 @@ const SETTINGS: [(&str, &[&str]); 5] = [
     ("limits", &[r#"{"cpus": 1}"#, r#"{"cpus": 64}"#]),
 ];
 
-fn any_profile(random: &mut Random) -> Value {
+/// Generates the keys of a profile.
+pub(crate) fn any_profile(random: &mut Random) -> Value {
     let mut profile = Map::new();
     for (key, entries) in ENTRIES {
         if random.below(4) == 0 {
@@ -178,7 +179,7 @@ fn any_profile(random: &mut Random) -> Value {
 }
 
 /// Generates the profiles of a file: the one that is in use, possibly with a parent.
-fn any_file(random: &mut Random) -> Value {
+pub(crate) fn any_file(random: &mut Random) -> Value {
     let mut normal = any_profile(random);
     if random.below(4) == 0 {
         normal["inherit"] = json!("base");
