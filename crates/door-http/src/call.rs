@@ -152,7 +152,8 @@ pub(crate) async fn check(shared: &Arc<ServerState>, body: RequestBody) -> Reply
 /// `GET /v1/tools`: every tool with its schemas.
 pub(crate) fn tools(shared: &ServerState) -> Reply {
     let dialect = shared.options.dialect;
-    let shown = shared.engine.tools().iter().filter(|tool| dialect.shows(tool.as_ref()));
+    let all = shared.engine.tools();
+    let shown = all.iter().filter(|tool| dialect.shows(tool.as_ref()));
     let tools: Vec<Value> = shown.map(|tool| dialect.described(tool.as_ref())).collect();
     reply::json(StatusCode::OK, &tools)
 }

@@ -10,7 +10,9 @@ use tool::{AnyTool, CallResult, SessionId, ToolError};
 /// The engine, or its fake in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
     /// Returns the tools, in the order of the list.
-    fn tools(&self) -> &[Arc<dyn AnyTool>];
+    fn tools(&self) -> Arc<[Arc<dyn AnyTool>]>;
+    /// Calls the listener after each change of the tools, until it returns false.
+    fn on_tool_change(&self, listener: impl Fn() -> bool + Send + Sync + 'static);
     /// Returns true if calls are traced, so that their origin is needed.
     fn is_traced(&self) -> bool;
     /// Makes one call.
@@ -40,8 +42,12 @@ pub(crate) trait Calls: Send + Sync + 'static {
 }
 
 impl Calls for Engine {
-    fn tools(&self) -> &[Arc<dyn AnyTool>] {
+    fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
         Engine::tools(self)
+    }
+
+    fn on_tool_change(&self, listener: impl Fn() -> bool + Send + Sync + 'static) {
+        self.registry().on_change(listener);
     }
 
     fn shown(&self, text: &str) -> String {

@@ -56,10 +56,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`McpError::Random`] if the operating system returns no random bytes.
-    pub fn new(engine: Arc<Engine>, options: Options) -> Result<Self, McpError> {
-        Self::with(options, move |options, notices| {
-            Ok(Arc::new(EngineServer::new(engine.clone(), options, notices.clone())?))
-        })
+    pub fn new(engine: &Arc<Engine>, options: Options) -> Result<Self, McpError> {
+        let served = engine.clone();
+        let endpoint = Self::with(options, move |options, notices| {
+            Ok(Arc::new(EngineServer::new(served.clone(), options, notices.clone())?))
+        })?;
+        endpoint.0.notices.follow_tools(engine.as_ref());
+        Ok(endpoint)
     }
 
     /// Creates an endpoint with any content. `make` is called for each session, with the options of

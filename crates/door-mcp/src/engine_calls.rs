@@ -84,22 +84,20 @@ impl<C: Calls> EngineCalls<C> {
     pub(crate) fn presented(&self, result: CallResult, peer: &ClientInfo) -> Reply<CallToolResult> {
         let linked = peer.follows_links() && self.options.dialect == Dialect::default();
         let links = if linked { links(&result.meta) } else { Vec::new() };
+        let tools = self.calls.tools();
+        let name_of =
+            |canonical: &str| tools.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name());
         let view = View {
             dialect: self.options.dialect,
             structured: peer.structured && list::promises_structure(self.options.catalogue),
             tools: NoteTools {
-                restore: self.name_of(content_tools::CHECKPOINT_RESTORE),
-                read: self.name_of(content_tools::OUTPUT.name),
+                restore: name_of(content_tools::CHECKPOINT_RESTORE),
+                read: name_of(content_tools::OUTPUT.name),
             },
         };
         let mut presented = present::result(result, view);
         presented.result.content.extend(links);
         presented
-    }
-
-    /// Returns the client's name for a canonical tool; `None` if the client has no such tool.
-    fn name_of(&self, canonical: &str) -> Option<&str> {
-        self.calls.tools().iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
     }
 
     /// Makes a call in the way of the client's revision, with progress reports.

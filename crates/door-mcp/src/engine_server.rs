@@ -86,7 +86,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
 
     fn tools(&self, peer: &ClientInfo) -> Vec<Tool> {
         let Options { dialect, catalogue, .. } = *self.own.options;
-        list::list(self.own.calls.tools(), dialect, catalogue, peer)
+        list::list(&self.own.calls.tools(), dialect, catalogue, peer)
     }
 
     fn call<'a>(
@@ -194,6 +194,7 @@ pub(crate) fn capabilities(options: &Options) -> ServerCapabilities {
             .enable_resources()
             .enable_resources_subscribe()
             .enable_tools()
+            .enable_tool_list_changed()
             .enable_tasks()
             .build();
     }

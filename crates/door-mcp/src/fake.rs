@@ -207,9 +207,11 @@ async fn requested(stop: &Stop) -> StopReason {
 }
 
 impl Calls for Fake {
-    fn tools(&self) -> &[Arc<dyn AnyTool>] {
-        &self.tools
+    fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
+        self.tools.clone().into()
     }
+
+    fn on_tool_change(&self, _listener: impl Fn() -> bool + Send + Sync + 'static) {}
 
     fn is_traced(&self) -> bool {
         true

@@ -25,9 +25,9 @@ use crate::page::Pages;
 use crate::server_backend::{Reply, ServerBackend};
 use crate::tasks;
 
-/// Time for which a client may cache a list, in milliseconds: lists do not change during the life
-/// of this process.
-const LIST_GOOD_FOR_MS: u64 = 3_600_000;
+/// Time for which a client may cache a list, in milliseconds. The tools of plugins and other servers can come
+/// and go.
+const LIST_GOOD_FOR_MS: u64 = 60_000;
 
 /// Request handler of one connection.
 #[derive(Clone)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::calls::Calls;
 use crate::connection::Connection;
 use crate::notice::Notice;
 
@@ -24,6 +25,17 @@ impl Notices {
             connections.retain(|connection| connection.strong_count() > 0);
         }
         connections.push(Arc::downgrade(connection));
+    }
+
+    /// Tells every client when the tools of the engine change, for as long as these notices exist.
+    pub(crate) fn follow_tools(self: &Arc<Self>, calls: &impl Calls) {
+        let own = Arc::downgrade(self);
+        calls.on_tool_change(move || {
+            own.upgrade().is_some_and(|notices| {
+                notices.tell(Notice::Tools);
+                true
+            })
+        });
     }
 
     /// Sends the notice to every client that subscribes to it.

@@ -305,7 +305,7 @@ impl Engine {
             place,
             policy,
             store,
-            registry: Arc::new(registry),
+            registry,
             clock,
             timer,
             cell,
@@ -360,8 +360,13 @@ impl Engine {
     }
 
     /// Returns the tools, in order.
-    pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
+    pub fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
         self.registry.tools()
+    }
+
+    /// Returns the registry, whose groups of tools come and go.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// Returns the folder that the tools work in, without links.

@@ -386,7 +386,8 @@ impl Engine {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
-        let reference = Reference { reader: self.registry.name_of(bounded_output::READER), call: &call.id };
+        let reader = self.registry.name_of(bounded_output::READER);
+        let reference = Reference { reader: reader.as_deref(), call: &call.id };
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);

@@ -22,7 +22,7 @@ pub struct Parts {
     /// Storage for everything durable.
     pub store: Arc<dyn Store>,
     /// Registry of the tools.
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
     /// Descriptions of the same tools, for the tool that lists them.
     pub catalogue: Catalogue,
     /// Wall clock.
@@ -74,7 +74,7 @@ impl Parts {
             place,
             policy,
             store,
-            registry,
+            registry: Arc::new(registry),
             catalogue: Catalogue::default(),
             clock,
             timer: Arc::new(TokioTimer),

@@ -1,23 +1,69 @@
 //! The tools of a runtime.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
+use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 use tool::{AnyTool, Code, MISSPELT, ToolError, distance};
 
-/// Tools of this runtime by the name that callers use, each with the validator of its arguments.
+/// Tools of this runtime by the name that callers use. Groups of tools can come and go while it runs.
 pub struct Registry {
+    table: RwLock<Arc<Table>>,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+/// Listener to changes of the tools. Returns false once it has gone.
+type Listener = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// Tools at one time, each with the validator of its arguments.
+#[derive(Default, Clone)]
+struct Table {
     /// Tools that callers see, in listing order.
-    ordered: Vec<Arc<dyn AnyTool>>,
-    by_name: HashMap<String, Registered>,
+    ordered: Arc<[Arc<dyn AnyTool>]>,
+    by_name: HashMap<String, Arc<Registered>>,
+    /// Tools of the groups, in the order of the names of the groups.
+    groups: BTreeMap<String, Vec<Arc<Registered>>>,
+    /// Tools that stay.
+    fixed: Vec<Arc<Registered>>,
 }
 
 struct Registered {
     tool: Arc<dyn AnyTool>,
     validator: std::sync::OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl Registered {
+    fn of(tool: Arc<dyn AnyTool>) -> Arc<Self> {
+        Arc::new(Self { tool, validator: std::sync::OnceLock::new() })
+    }
+}
+
+impl Table {
+    /// Builds the table of fixed tools and groups.
+    fn of(
+        fixed: Vec<Arc<Registered>>,
+        groups: BTreeMap<String, Vec<Arc<Registered>>>,
+    ) -> Result<Self, DuplicateTool> {
+        let mut by_name = HashMap::new();
+        let mut ordered = Vec::new();
+        for registered in fixed.iter().chain(groups.values().flatten()) {
+            let tool = &registered.tool;
+            if by_name.insert(tool.name().to_owned(), registered.clone()).is_some() {
+                return Err(DuplicateTool(tool.name().to_owned()));
+            }
+            if tool.is_listed() {
+                ordered.push(tool.clone());
+            }
+        }
+        Ok(Self { ordered: ordered.into(), by_name, groups, fixed })
+    }
+
+    fn name_of(&self, canonical: &str) -> Option<&str> {
+        self.ordered.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
+    }
 }
 
 /// Error for two tools with the name `{0}`.
@@ -38,21 +84,44 @@ impl Registry {
     /// # Errors
     /// Returns an error if two tools have the same name.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Result<Self, DuplicateTool> {
-        let mut ordered: Vec<_> = tools.into_iter().collect();
-        let mut by_name = HashMap::new();
-        for tool in &ordered {
-            let registered = Registered { tool: tool.clone(), validator: std::sync::OnceLock::new() };
-            if by_name.insert(tool.name().to_owned(), registered).is_some() {
-                return Err(DuplicateTool(tool.name().to_owned()));
-            }
+        let table = Table::of(tools.into_iter().map(Registered::of).collect(), BTreeMap::new())?;
+        Ok(Self { table: RwLock::new(Arc::new(table)), listeners: Mutex::default() })
+    }
+
+    /// Replaces the tools of a group, or removes the group if there are none. Calls that run go on with the
+    /// tools that they have found. Nothing changes if the tools are the same.
+    ///
+    /// # Errors
+    /// Returns an error, and changes nothing, if a name is that of another tool.
+    pub fn replace_group(&self, group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), DuplicateTool> {
+        let mut table = self.table.write();
+        let mut groups = table.groups.clone();
+        let before = groups.remove(group).unwrap_or_default();
+        let is_same = |(old, new): (&Arc<Registered>, &Arc<dyn AnyTool>)| Arc::ptr_eq(&old.tool, new);
+        if before.len() == tools.len() && before.iter().zip(&tools).all(is_same) {
+            return Ok(());
         }
-        ordered.retain(|tool| tool.is_listed());
-        Ok(Self { ordered, by_name })
+        if !tools.is_empty() {
+            groups.insert(group.to_owned(), tools.into_iter().map(Registered::of).collect());
+        }
+        *table = Arc::new(Table::of(table.fixed.clone(), groups)?);
+        drop(table);
+        self.listeners.lock().retain(|listener| listener());
+        Ok(())
+    }
+
+    /// Calls the listener after each change of the tools, until it returns false. It must not block.
+    pub fn on_change(&self, listener: impl Fn() -> bool + Send + Sync + 'static) {
+        self.listeners.lock().push(Box::new(listener));
     }
 
     /// Returns all tools, in order.
-    pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
-        &self.ordered
+    pub fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
+        self.table.read().ordered.clone()
+    }
+
+    fn table(&self) -> Arc<Table> {
+        self.table.read().clone()
     }
 
     /// Returns the tool with this name after its schema has accepted the arguments, and translates
@@ -88,10 +157,11 @@ impl Registry {
     /// malformed to identify its tool, and that tool may take secrets, no argument remains.
     // BOUNDED: by the depth of JSON that is read, 128.
     pub(crate) fn without_secrets<'a>(&self, name: &str, arguments: &'a Value) -> Cow<'a, Value> {
-        let Some(registered) = self.by_name.get(name) else {
+        let table = self.table();
+        let Some(registered) = table.by_name.get(name) else {
             let may_be =
                 |tool: &Arc<dyn AnyTool>| tool.takes_secrets() && distance(tool.name(), name) <= MISSPELT;
-            return if self.ordered.iter().any(may_be) { hidden() } else { Cow::Borrowed(arguments) };
+            return if table.ordered.iter().any(may_be) { hidden() } else { Cow::Borrowed(arguments) };
         };
         let tool = &registered.tool;
         if let Some((name, its_own)) = tool.names_another(arguments) {
@@ -121,18 +191,19 @@ impl Registry {
 
     /// Returns the canonical name of the tool that callers know by `name`.
     pub(crate) fn canonical(&self, name: &str) -> Option<&'static str> {
-        Some(self.by_name.get(name)?.tool.spec().name)
+        Some(self.table().by_name.get(name)?.tool.spec().name)
     }
 
     /// Returns the name by which callers know the canonical tool, or `None` if callers do not have
     /// the tool.
-    pub(crate) fn name_of(&self, canonical: &str) -> Option<&str> {
-        self.ordered.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
+    pub(crate) fn name_of(&self, canonical: &str) -> Option<String> {
+        self.table().name_of(canonical).map(str::to_owned)
     }
 
     fn accept(&self, name: &str, arguments: &mut Value) -> Result<Arc<dyn AnyTool>, ToolError> {
-        self.spell(name, arguments);
-        let registered = self.by_name.get(name).ok_or_else(|| self.unknown(name))?;
+        let table = self.table();
+        let registered = table.by_name.get(name).ok_or_else(|| unknown(&table, name))?;
+        registered.spell(arguments);
         let validator = registered
             .validator
             .get_or_init(|| {
@@ -143,7 +214,7 @@ impl Registry {
         if validator.is_valid(arguments) {
             return Ok(registered.tool.clone());
         }
-        let hint = match self.name_of(DESCRIBER) {
+        let hint = match table.name_of(DESCRIBER) {
             Some(describer) => format!("{describer} shows the arguments of {name}"),
             None => format!("the input schema of {name} lists its arguments"),
         };
@@ -153,18 +224,24 @@ impl Registry {
     /// Converts arguments to the types in the schema of their tool. The arguments of an unknown
     /// tool stay unchanged.
     pub(crate) fn spell(&self, name: &str, arguments: &mut Value) {
-        let Some(registered) = self.by_name.get(name) else { return };
-        let tool = &registered.tool;
-        tool::spell(arguments, tool.input_schema(), &|field| tool.keeps_empty(field));
-    }
-
-    fn unknown(&self, name: &str) -> ToolError {
-        let shown: String = name.chars().take(100).collect();
-        let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
-        match tool::nearest(&shown, self.ordered.iter().map(|tool| tool.name())) {
-            Some(known) => error.hint(format!("did you mean `{known}`?")),
-            None => error.hint("tool_search finds tools by what they do"),
+        if let Some(registered) = self.table().by_name.get(name) {
+            registered.spell(arguments);
         }
+    }
+}
+
+impl Registered {
+    fn spell(&self, arguments: &mut Value) {
+        tool::spell(arguments, self.tool.input_schema(), &|field| self.tool.keeps_empty(field));
+    }
+}
+
+fn unknown(table: &Table, name: &str) -> ToolError {
+    let shown: String = name.chars().take(100).collect();
+    let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
+    match tool::nearest(&shown, table.ordered.iter().map(|tool| tool.name())) {
+        Some(known) => error.hint(format!("did you mean `{known}`?")),
+        None => error.hint("tool_search finds tools by what they do"),
     }
 }
 

@@ -181,6 +181,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let _ = configuration.vault.set(vault.clone());
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
+    let registry = Arc::new(registry);
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
     services.insert(Arc::new(Web::default()));
@@ -235,7 +236,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         place,
         policy,
         store: store.clone(),
-        catalogue: catalogue(registry.tools(), configuration.toolset.dialect, vault.clone())?,
+        catalogue: catalogue(registry.clone(), configuration.toolset.dialect, vault.clone())?,
         registry,
         clock,
         timer: Arc::new(TokioTimer),

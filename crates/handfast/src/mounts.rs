@@ -17,7 +17,7 @@ pub(crate) const POINTS: [&MountPoint; 2] = [&csp::POINT, &mcp::POINT];
 /// # Errors
 /// [`McpError::Random`] if the operating system returns no random bytes.
 pub(crate) fn mounts(composed: &Composed, no_input: NoInput) -> Result<Vec<Mount>, McpError> {
-    let endpoint = door_mcp::Endpoint::new(composed.engine.clone(), mcp_options(composed, no_input))?;
+    let endpoint = door_mcp::Endpoint::new(&composed.engine, mcp_options(composed, no_input))?;
     Ok(vec![csp::mount(composed), mcp::mount(endpoint)])
 }
 

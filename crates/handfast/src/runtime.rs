@@ -147,7 +147,7 @@ impl Runtime {
     }
 
     /// Returns every tool, in listing order.
-    pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
+    pub fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
         self.composed.engine.tools()
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use database::Databases;
 use dialects::{CatalogueKind, Dialect, DryRunOnly, SettledLimits, ToolCall};
+use engine::Registry;
 use jiff::Timestamp;
 use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
@@ -152,17 +153,16 @@ fn is_part_of_handfast(tool: &Arc<dyn AnyTool>) -> bool {
     CatalogueKind::Compact.lists(tool.as_ref()) || !tool.is_listed()
 }
 
-/// Builds the catalogue for the tools that list tools. Descriptions are evaluated at the time of a call.
+/// Builds the catalogue for the tools that list tools, which are those at the time of a call.
 ///
 /// # Errors
 /// If the release time is invalid.
 pub(crate) fn catalogue(
-    tools: &[Arc<dyn AnyTool>],
+    registry: Arc<Registry>,
     dialect: Dialect,
     vault: Arc<Vault>,
 ) -> Result<Catalogue, jiff::Error> {
     let created_at: Timestamp = RELEASED.parse()?;
-    let tools: Vec<_> = tools.iter().filter(|tool| dialect.shows(tool.as_ref())).cloned().collect();
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         title: tool.spec().title.to_owned(),
@@ -174,7 +174,11 @@ pub(crate) fn catalogue(
         input_schema: tool.input_schema().clone(),
         example: tool.spec().example.arguments.to_owned(),
     };
-    Ok(Catalogue::new(move || tools.iter().map(&entry).collect()))
+    let list = move || {
+        let tools = registry.tools();
+        tools.iter().filter(|tool| dialect.shows(tool.as_ref())).map(&entry).collect()
+    };
+    Ok(Catalogue::new(list))
 }
 
 /// Returns whether a tool works now, or why not. Vault tools need an open vault, Gmail tools a

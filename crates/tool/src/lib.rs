@@ -14,6 +14,7 @@ mod context;
 mod credential;
 mod data;
 mod described;
+mod dynamic;
 mod effect;
 mod error;
 mod front_matter;
@@ -46,6 +47,7 @@ pub use context::{
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
 pub use described::described;
+pub use dynamic::{DynamicTool, dynamic_tool, static_name};
 pub use effect::{Access, CommandLine, DecidedEffects, Effect, PageAccess, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use front_matter::split_front_matter;

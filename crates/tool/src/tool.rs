@@ -138,7 +138,7 @@ pub struct PreparedCall {
     pub answers_with_file: bool,
     /// True if the call needs no thread of its own.
     pub only_waits: bool,
-    call: Box<dyn Ready>,
+    pub(crate) call: Box<dyn Ready>,
 }
 
 impl PreparedCall {
@@ -173,7 +173,7 @@ impl PreparedCall {
 }
 
 /// Tool together with its parsed arguments.
-trait Ready: Send + Sync {
+pub(crate) trait Ready: Send + Sync {
     fn plans_now(&self) -> bool;
     fn plan_now<'a>(&'a self, now: &'a PlanContext<'_>, plan: Plan)
     -> BoxFuture<'a, Result<Plan, ToolError>>;

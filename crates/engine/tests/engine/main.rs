@@ -10,5 +10,6 @@
 
 mod approvals;
 mod ceilings;
+mod dynamic;
 mod life;
 mod pruning;

@@ -63,7 +63,7 @@ fn engine(folder: &std::path::Path) -> Result<Engine, Box<dyn Error>> {
         place: Place::at(workspace),
         policy: Arc::new(policy),
         store: Arc::new(SqliteStore::open(&state)?),
-        registry: Registry::new([])?,
+        registry: Arc::new(Registry::new([])?),
         catalogue: Catalogue::default(),
         clock: Arc::new(WallClock),
         cell: CellSetup { spool_directory: spool, ..CellSetup::default() },

@@ -75,11 +75,9 @@ impl Post {
         };
         let store = self.store.clone();
         let (in_all, of_one) = MOST_WAITING;
-        let most = match letter.is_result {
-            // Each agent of a tree sends one result.
-            true => (in_all.saturating_add(FOR_RESULTS), of_one.saturating_add(1)),
-            false => MOST_WAITING,
-        };
+        // Each agent of a tree sends one result.
+        let more = if letter.is_result { (FOR_RESULTS, 1) } else { (0, 0) };
+        let most = (in_all.saturating_add(more.0), of_one.saturating_add(more.1));
         let sent = blocking(move || store.mail().send(&new, most.0, most.1));
         match sent.await.map_err(|problem| failed(&problem))? {
             SendOutcome::Sent(id) => {

@@ -1,6 +1,5 @@
 //! A store that forwards every operation to another one, except those with a fault.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ pub(crate) enum Fault {
 
 /// A store with one fault. Every part of it is this value.
 pub(crate) struct BrokenStore {
-    inner: Arc<dyn Store>,
+    pub(crate) inner: Arc<dyn Store>,
     fault: Fault,
 }
 
@@ -58,7 +57,7 @@ impl BrokenStore {
         Self { inner, fault }
     }
 
-    fn has(&self, fault: Fault) -> bool {
+    pub(crate) fn has(&self, fault: Fault) -> bool {
         self.fault == fault
     }
 }
@@ -76,7 +75,7 @@ macro_rules! forwards {
     };
 }
 
-type StoreResult<T> = Result<T, StoreError>;
+pub(crate) type StoreResult<T> = Result<T, StoreError>;
 
 impl Store for BrokenStore {
     fn cover_rows(&self, cover: Box<Cover>) {
@@ -477,38 +476,4 @@ forwards! { Trust by trust; {
 }
     fn trust(path: &Path, hash: &Hash, at: Timestamp) -> StoreResult<()>;
     fn trusted_hash(path: &Path) -> StoreResult<Option<Hash>>;
-}
-
-impl Presence for BrokenStore {
-    fn watch(&self) -> StoreResult<Watch> {
-        self.inner.watch()
-    }
-    fn pay_attention(&self, workspace: Option<&Path>) -> StoreResult<WatcherMark> {
-        let workspace = workspace.filter(|_| !self.has(Fault::WatcherOfAnyWorkspace));
-        self.inner.pay_attention(workspace)
-    }
-    fn has_attention(&self, workspace: &Path) -> bool {
-        self.inner.has_attention(workspace)
-    }
-    fn wait_for(&self, question: &str, call: &str) -> StoreResult<WaitingMark> {
-        self.inner.wait_for(question, call)
-    }
-    fn waited_for(&self) -> HashSet<String> {
-        if self.has(Fault::NobodyWaits) { HashSet::new() } else { self.inner.waited_for() }
-    }
-    fn show_life(&self, name: &str) -> StoreResult<LifeMark> {
-        self.inner.show_life(name)
-    }
-    fn life_of(&self, name: &str) -> Life {
-        if self.has(Fault::EverybodyDied) { Life::Died } else { self.inner.life_of(name) }
-    }
-}
-
-impl Chores for BrokenStore {
-    fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> StoreResult<bool> {
-        Ok(self.inner.is_due(chore, every, now)? || self.has(Fault::AlwaysDue))
-    }
-    fn begin(&self, chore: Chore, now: Timestamp) -> StoreResult<()> {
-        self.inner.begin(chore, now)
-    }
 }

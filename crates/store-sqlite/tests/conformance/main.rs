@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
 mod broken;
+mod broken_presence;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The table about agents.
 
 use crate::bench::agents::Measured;
-use crate::bench::report::{milliseconds, print_table};
+use crate::bench::report::{mebibytes, milliseconds, print_table};
 use crate::command::Result;
 
 /// Prints the table to standard output.
@@ -12,7 +12,6 @@ pub(crate) fn print(measured: &Measured) -> Result<()> {
 fn table(measured: &Measured) -> String {
     let (ask, model) = (measured.ask.median(), measured.model.median());
     let ratio = measured.turn.as_secs_f64() / measured.bare.as_secs_f64().max(f64::EPSILON);
-    let (mib, rest) = (measured.memory_kib / 1_024, measured.memory_kib % 1_024 * 10 / 1_024);
     [
         "| agents, over a scripted model on this machine | handfast | bare client | ratio | target |"
             .to_owned(),
@@ -25,7 +24,11 @@ fn table(measured: &Measured) -> String {
         ),
         format!("| question to an idle agent, median | {} | | | |", milliseconds(ask)),
         format!("| the same beside the model | {} | | | 5 ms |", milliseconds(ask.saturating_sub(model))),
-        format!("| memory of {} idle agents | {mib}.{rest} MiB | | | 8 MiB for 100 |", measured.agents),
+        format!(
+            "| memory of {} idle agents | {} | | | 8 MiB for 100 |",
+            measured.agents,
+            mebibytes(measured.memory_kib)
+        ),
     ]
     .join("\n")
         + "\n"
