@@ -58,6 +58,11 @@ pub(crate) fn command(words: &str) -> String {
     run().program.command(words)
 }
 
+/// Returns a number with its noun.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 /// Prints a message that is not a result.
 pub(crate) fn note(text: &str) {
     let text = if text.contains("`handfast ") { run().program.put_into(text) } else { text.into() };

@@ -75,8 +75,9 @@ pub(crate) fn candidates<'a>(
 
 /// Returns the error of a caller whose program offers no model, where no other model may be asked.
 fn not_offered() -> ToolError {
-    ToolError::new(Code::Unavailable, "no language model is configured, and the calling program offers none")
-        .hint("the user adds `models` to the configuration: docs/MODELS.md")
+    ToolError::new(Code::Unavailable, "no language model is configured").hint(
+        "the user adds `models` to the configuration: docs/MODELS.md; an MCP client may also offer its own",
+    )
 }
 
 /// Returns a router over the candidates of one call, in their order. A candidate whose key is not there, or

@@ -21,7 +21,7 @@ use crate::cli::Global;
 use crate::cli_agents::ChatArgs;
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
-use crate::report::{covered, note, warn};
+use crate::report::{counted, covered, note, warn};
 
 /// Time that a turn has to end before the program ends without it.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -353,7 +353,10 @@ fn farewell(spent: Spent) -> String {
         String::new()
     };
     format!(
-        "`handfast chat --continue` goes on; {} requests to the model, {} calls, {} tokens in, {} out{cost}",
-        spent.steps, spent.calls, spent.usage.input, spent.usage.output
+        "`handfast chat --continue` goes on; {} to the model, {}, {} tokens in, {} out{cost}",
+        counted(spent.steps.into(), "request", "requests"),
+        counted(spent.calls.into(), "call", "calls"),
+        spent.usage.input,
+        spent.usage.output
     )
 }

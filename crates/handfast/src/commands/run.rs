@@ -22,7 +22,7 @@ use crate::agent_runtime::{
 use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
 use crate::compose::{Composed, RuntimeOptions, compose};
-use crate::report::{covered, note, warn};
+use crate::report::{counted, covered, note, warn};
 use crate::signals::Signals;
 use crate::terminal::ProgressLine;
 
@@ -287,8 +287,11 @@ impl View {
             format!(", {}{cost:.4} US dollars", if report.cost_is_partial { "at least " } else { "" })
         });
         note(&format!(
-            "{} requests to the model, {} calls, {} tokens in, {} out{price}",
-            report.steps, report.calls, report.usage.input, report.usage.output
+            "{} to the model, {}, {} tokens in, {} out{price}",
+            counted(report.steps.into(), "request", "requests"),
+            counted(report.calls.into(), "call", "calls"),
+            report.usage.input,
+            report.usage.output
         ));
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::cli::{Global, UndoArgs};
 use crate::cli_values::Since;
 use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
-use crate::report::{command, covered, note};
+use crate::report::{command, counted, covered, note};
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
     let Composed { engine, workspace, .. } = compose(RuntimeOptions::once(global))?;
@@ -131,11 +131,6 @@ fn chosen(global: &Global, engine: &Engine, as_json: bool) -> Result<Option<Chan
             None => note(&format!("`{}` is none of these changes", tool::visible(typed))),
         }
     }
-}
-
-/// Returns a number with its noun.
-fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// Shows what an undo would do. Fails if the undo would fail.
