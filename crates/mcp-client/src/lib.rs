@@ -4,4 +4,5 @@ pub mod expand;
 pub mod level;
 pub mod names;
 pub mod restart;
+pub mod schema;
 pub mod text;
