@@ -313,7 +313,7 @@ mod tests {
         let mut pins = Pins::default();
         pins.pin(&add("a"));
         let other = tool(&json!({"name": "zero", "inputSchema": {"type": "object"}}));
-        let changes = pins.compare(&[other.clone()]);
+        let changes = pins.compare(std::slice::from_ref(&other));
         assert_eq!(
             changes,
             [

@@ -36,7 +36,7 @@ pub enum AnnotationTrust {
 }
 
 /// Returns the level of a foreign tool. `configured` is the level that the configuration gives it.
-pub fn level_of(configured: Level, annotations: &Annotations, trust: AnnotationTrust) -> Level {
+pub fn level_of(configured: Level, annotations: Annotations, trust: AnnotationTrust) -> Level {
     let raised = configured.max(claimed_minimum(annotations));
     match trust {
         AnnotationTrust::RaiseOnly => raised,
@@ -45,7 +45,7 @@ pub fn level_of(configured: Level, annotations: &Annotations, trust: AnnotationT
 }
 
 /// Returns the lowest level that the claims admit to.
-fn claimed_minimum(annotations: &Annotations) -> Level {
+fn claimed_minimum(annotations: Annotations) -> Level {
     let changes = annotations.read_only_hint == Some(false);
     if annotations.destructive_hint == Some(true)
         // A change beyond the server is sent away, and nothing here takes it back.
@@ -60,7 +60,7 @@ fn claimed_minimum(annotations: &Annotations) -> Level {
 }
 
 /// Returns the level that the claims amount to; `None` if they say too little or contradict each other.
-fn claimed_level(annotations: &Annotations) -> Option<Level> {
+fn claimed_level(annotations: Annotations) -> Option<Level> {
     match (annotations.read_only_hint, annotations.destructive_hint) {
         (Some(true), None | Some(false)) => Some(Level::Safe),
         (None | Some(false), Some(false)) => Some(claimed_minimum(annotations).max(Level::Moderate)),
@@ -91,7 +91,7 @@ mod tests {
                     for open in ALL {
                         let claims = annotations(read_only, destructive, open);
                         assert!(
-                            level_of(configured, &claims, AnnotationTrust::RaiseOnly) >= configured,
+                            level_of(configured, claims, AnnotationTrust::RaiseOnly) >= configured,
                             "{claims:?}"
                         );
                     }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn claims_raise_the_level() {
         let raised = |read_only, destructive, open| {
-            level_of(Level::Safe, &annotations(read_only, destructive, open), AnnotationTrust::RaiseOnly)
+            level_of(Level::Safe, annotations(read_only, destructive, open), AnnotationTrust::RaiseOnly)
         };
         assert_eq!(raised(None, None, None), Level::Safe);
         assert_eq!(raised(None, Some(true), None), Level::Destructive);
@@ -115,11 +115,7 @@ mod tests {
     #[test]
     fn claims_lower_the_level_where_the_user_trusts_them_and_they_are_clear() {
         let lowered = |read_only, destructive| {
-            level_of(
-                Level::Destructive,
-                &annotations(read_only, destructive, None),
-                AnnotationTrust::MayLower,
-            )
+            level_of(Level::Destructive, annotations(read_only, destructive, None), AnnotationTrust::MayLower)
         };
         assert_eq!(lowered(Some(true), None), Level::Safe);
         assert_eq!(lowered(Some(false), Some(false)), Level::Moderate);

@@ -141,7 +141,7 @@ pub fn recycle(rules: &RecycleRules, used: &ServerUse, now: Instant) -> RecycleD
     if idle >= rules.idle {
         return RecycleDecision::EndIdle;
     }
-    RecycleDecision::Keep((rules.idle - idle).min(rules.lifetime - age))
+    RecycleDecision::Keep(rules.idle.saturating_sub(idle).min(rules.lifetime.saturating_sub(age)))
 }
 
 #[cfg(test)]

@@ -3,19 +3,19 @@ use tool::subset_violations;
 
 use super::*;
 
-fn converted(schema: Value) -> PortableSchema {
-    let converted = portable_schema(&schema).unwrap_or_else(|error| panic!("{schema:#}: {error}"));
+fn converted(schema: &Value) -> PortableSchema {
+    let converted = portable_schema(schema).unwrap_or_else(|error| panic!("{schema:#}: {error}"));
     assert_eq!(subset_violations(&converted.schema), Vec::<String>::new(), "{:#}", converted.schema);
     converted
 }
 
 /// Returns the converted schema of one property.
-fn property(schema: Value) -> Value {
-    converted(json!({"type": "object", "properties": {"x": schema}})).schema["properties"]["x"].clone()
+fn property(schema: &Value) -> Value {
+    converted(&json!({"type": "object", "properties": {"x": schema}})).schema["properties"]["x"].clone()
 }
 
-fn fault(schema: Value) -> SchemaError {
-    portable_schema(&schema).unwrap_err()
+fn fault(schema: &Value) -> SchemaError {
+    portable_schema(schema).unwrap_err()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn an_ordinary_schema_stays_and_is_closed() {
         "required": ["path"],
     });
     assert_eq!(
-        converted(schema).schema,
+        converted(&schema).schema,
         json!({
             "type": "object",
             "required": ["path"],
@@ -41,10 +41,10 @@ fn an_ordinary_schema_stays_and_is_closed() {
             "additionalProperties": false,
         })
     );
-    let open = converted(json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true}));
+    let open = converted(&json!({"type": "object", "properties": {"a": {}}, "additionalProperties": true}));
     assert_eq!(open.schema.get("additionalProperties"), None);
-    assert_eq!(converted(json!({})).schema, json!({"type": "object", "properties": {}}));
-    assert_eq!(converted(json!(true)).schema["type"], "object");
+    assert_eq!(converted(&json!({})).schema, json!({"type": "object", "properties": {}}));
+    assert_eq!(converted(&json!(true)).schema["type"], "object");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn null_is_left_out_because_an_optional_property_may_be() {
         json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null, "description": "d"}),
         json!({"type": "string", "nullable": true, "description": "d"}),
     ] {
-        assert_eq!(property(schema), json!({"type": "string", "description": "d"}));
+        assert_eq!(property(&schema), json!({"type": "string", "description": "d"}));
     }
 }
 
@@ -65,14 +65,14 @@ fn references_are_put_in_their_places() {
         "properties": {"a": {"$ref": "#/$defs/P%61th", "description": "Own words."}, "b": {"$ref": "#/$defs/Path"}},
         "$defs": {"Path": {"type": "string", "title": "A path", "minLength": 1}},
     });
-    let found = converted(schema).schema;
+    let found = converted(&schema).schema;
     assert_eq!(
         found["properties"]["a"],
         json!({"description": "Own words.", "type": "string", "minLength": 1})
     );
     assert_eq!(found["properties"]["b"]["description"], "A path");
     let root = json!({"$ref": "#/definitions/Args", "definitions": {"Args": {"type": "object", "properties": {"n": {"type": "integer"}}}}});
-    assert_eq!(converted(root).schema["properties"]["n"]["type"], "integer");
+    assert_eq!(converted(&root).schema["properties"]["n"]["type"], "integer");
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn references_that_lead_in_circles_outside_or_nowhere_are_refused() {
         "type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}},
         "$defs": {"Node": {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}},
     });
-    assert_eq!(fault(tree), SchemaError::Cycle { reference: "#/$defs/Node".to_owned() });
+    assert_eq!(fault(&tree), SchemaError::Cycle { reference: "#/$defs/Node".to_owned() });
     let own = json!({"type": "object", "properties": {"x": {"$ref": "#"}}});
-    assert_eq!(fault(own), SchemaError::Cycle { reference: "#".to_owned() });
+    assert_eq!(fault(&own), SchemaError::Cycle { reference: "#".to_owned() });
     let outside = json!({"type": "object", "properties": {"x": {"$ref": "http://169.254.169.254/latest"}}});
-    assert!(matches!(fault(outside), SchemaError::External { .. }));
+    assert!(matches!(fault(&outside), SchemaError::External { .. }));
     let nowhere = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/None"}}});
-    assert!(matches!(fault(nowhere), SchemaError::Unresolved { .. }));
+    assert!(matches!(fault(&nowhere), SchemaError::Unresolved { .. }));
 }
 
 #[test]
@@ -101,41 +101,41 @@ fn a_schema_that_grows_without_end_is_refused() {
     }
     definitions.insert("d20".to_owned(), json!({"type": "string"}));
     let bomb = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions});
-    assert!(matches!(fault(bomb), SchemaError::TooManyParts { .. } | SchemaError::TooDeep { .. }));
+    assert!(matches!(fault(&bomb), SchemaError::TooManyParts { .. } | SchemaError::TooDeep { .. }));
     let mut deep = json!({"type": "string"});
     for _ in 0..60 {
         deep = json!({"type": "array", "items": deep});
     }
     assert_eq!(
-        fault(json!({"type": "object", "properties": {"x": deep}})),
+        fault(&json!({"type": "object", "properties": {"x": deep}})),
         SchemaError::TooDeep { limit: DEEPEST }
     );
     let long = json!({"type": "object", "description": "x".repeat(LONGEST_SCHEMA)});
-    assert!(matches!(fault(long), SchemaError::TooLong { .. }));
+    assert!(matches!(fault(&long), SchemaError::TooLong { .. }));
 }
 
 #[test]
 fn alternatives_become_one_part() {
     let choices =
-        property(json!({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}, {"enum": ["c", null]}]}));
+        property(&json!({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}, {"enum": ["c", null]}]}));
     assert_eq!((&choices["type"], &choices["enum"]), (&json!("string"), &json!(["a", "b", "c"])));
     let several =
-        property(json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}));
+        property(&json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}));
     assert_eq!((&several["type"], &several["items"]), (&json!("array"), &json!({"type": "string"})));
-    assert_eq!(property(json!({"type": ["integer", "number"]}))["type"], "number");
-    let union = property(json!({"oneOf": [
+    assert_eq!(property(&json!({"type": ["integer", "number"]}))["type"], "number");
+    let union = property(&json!({"oneOf": [
         {"type": "object", "properties": {"kind": {"const": "file"}, "path": {"type": "string"}}, "required": ["kind", "path"]},
         {"type": "object", "properties": {"kind": {"const": "text"}, "text": {"type": "string"}}, "required": ["kind", "text"]},
     ]}));
     assert_eq!(union["required"], json!(["kind"]));
     assert_eq!(union["properties"]["kind"]["enum"], json!(["file", "text"]));
-    let whole = converted(json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "type": "object"}));
+    let whole = converted(&json!({"anyOf": [{"type": "string"}, {"type": "integer"}], "type": "object"}));
     assert_eq!(whole.notes.len(), 2, "{:?}", whole.notes);
 }
 
 #[test]
 fn conditions_on_required_properties_at_the_root_are_left_to_the_server() {
-    let found = converted(json!({
+    let found = converted(&json!({
         "type": "object",
         "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
         "oneOf": [{"required": ["id"]}, {"required": ["name"]}],
@@ -147,7 +147,7 @@ fn conditions_on_required_properties_at_the_root_are_left_to_the_server() {
 
 #[test]
 fn all_parts_of_a_conjunction_count() {
-    let found = converted(json!({
+    let found = converted(&json!({
         "allOf": [
             {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false},
             {"properties": {"b": {"type": "integer"}}, "required": ["b"]},
@@ -160,34 +160,37 @@ fn all_parts_of_a_conjunction_count() {
 #[test]
 fn bounds_that_providers_refuse_become_words_or_other_bounds() {
     let found =
-        property(json!({"type": "integer", "exclusiveMinimum": 0, "maximum": 10, "exclusiveMaximum": true}));
+        property(&json!({"type": "integer", "exclusiveMinimum": 0, "maximum": 10, "exclusiveMaximum": true}));
     assert_eq!((&found["minimum"], &found["maximum"]), (&json!(1), &json!(9)));
-    assert_eq!(property(json!({"type": "number", "exclusiveMinimum": 0.5}))["description"], "More than 0.5.");
+    assert_eq!(
+        property(&json!({"type": "number", "exclusiveMinimum": 0.5}))["description"],
+        "More than 0.5."
+    );
     let text =
-        property(json!({"type": "string", "format": "uri", "pattern": "^(?=h)", "description": "Where."}));
+        property(&json!({"type": "string", "format": "uri", "pattern": "^(?=h)", "description": "Where."}));
     assert_eq!(text, json!({"type": "string", "description": "Where. Format: uri. Pattern: ^(?=h)."}));
-    let numbers = property(json!({"enum": [4, 1, 2]}));
+    let numbers = property(&json!({"enum": [4, 1, 2]}));
     assert_eq!(
         numbers,
         json!({"type": "integer", "minimum": 1, "maximum": 4, "description": "One of: 4, 1, 2."})
     );
-    assert_eq!(property(json!({"const": true}))["description"], "One of: true.");
+    assert_eq!(property(&json!({"const": true}))["description"], "One of: true.");
 }
 
 #[test]
 fn arrays_always_have_items() {
-    assert_eq!(property(json!({"type": "array"}))["items"], json!({}));
-    assert_eq!(property(json!({"type": "array", "items": true}))["items"], json!({}));
-    let point = property(json!({"type": "array", "items": [{"type": "number"}, {"type": "number"}]}));
+    assert_eq!(property(&json!({"type": "array"}))["items"], json!({}));
+    assert_eq!(property(&json!({"type": "array", "items": true}))["items"], json!({}));
+    let point = property(&json!({"type": "array", "items": [{"type": "number"}, {"type": "number"}]}));
     assert_eq!(point["items"], json!({"type": "number"}));
-    let mixed = property(json!({"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}]}));
+    let mixed = property(&json!({"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}]}));
     assert_eq!(mixed["items"], json!({}));
 }
 
 #[test]
 fn boolean_schemas_and_missing_properties_have_a_meaning() {
     let found = converted(
-        json!({"type": "object", "properties": {"any": true, "never": false}, "required": ["other", "any"]}),
+        &json!({"type": "object", "properties": {"any": true, "never": false}, "required": ["other", "any"]}),
     );
     assert_eq!(found.schema["properties"]["any"], json!({"description": "The field `any`."}));
     assert_eq!(found.schema["properties"].get("never"), None);
@@ -199,19 +202,19 @@ fn boolean_schemas_and_missing_properties_have_a_meaning() {
 fn schemas_that_no_call_can_follow_are_refused() {
     for schema in [json!(false), json!({"type": "string"}), json!({"type": "array"}), json!({"enum": ["a"]})]
     {
-        assert_eq!(fault(schema), SchemaError::NotAnObject);
+        assert_eq!(fault(&schema), SchemaError::NotAnObject);
     }
-    assert!(matches!(fault(json!({"type": "object", "properties": {"x": 5}})), SchemaError::Invalid { .. }));
+    assert!(matches!(fault(&json!({"type": "object", "properties": {"x": 5}})), SchemaError::Invalid { .. }));
     let named = json!({"type": "object", "properties": {"a b": {"type": "string"}}, "required": ["a b"]});
-    assert_eq!(fault(named), SchemaError::PropertyName { name: "a b".to_owned() });
-    let optional = converted(json!({"type": "object", "properties": {"a b": {"type": "string"}}}));
+    assert_eq!(fault(&named), SchemaError::PropertyName { name: "a b".to_owned() });
+    let optional = converted(&json!({"type": "object", "properties": {"a b": {"type": "string"}}}));
     assert_eq!(optional.schema["properties"], json!({}));
 }
 
 #[test]
 fn descriptions_are_cleaned_and_bounded() {
     let found = property(
-        json!({"type": "string", "description": format!("a\u{202e}b\u{e0041}{}", "x".repeat(5_000))}),
+        &json!({"type": "string", "description": format!("a\u{202e}b\u{e0041}{}", "x".repeat(5_000))}),
     );
     let words = found["description"].as_str().unwrap();
     assert!(words.starts_with("abxx") && words.len() <= LONGEST_PROPERTY_DESCRIPTION, "{words}");

@@ -1,0 +1,133 @@
+//! Headers of requests over streamable HTTP.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Value};
+
+use crate::core::Outgoing;
+use crate::revision::{Era, Revision};
+
+/// Maximum length of a session's id, in bytes.
+const LONGEST_SESSION: usize = 1024;
+
+/// Maximum number of arguments that become headers.
+const MOST_PARAMETERS: usize = 32;
+
+/// Depth up to which arguments are looked at for headers.
+const DEEPEST: usize = 8;
+
+/// Returns the headers of every message.
+pub(crate) fn basic(revision: Option<Revision>, session: Option<&str>) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    if let Some(revision) = revision.filter(|revision| revision.has_version_header()) {
+        headers.push(("mcp-protocol-version".to_owned(), revision.as_str().to_owned()));
+    }
+    if let Some(session) = session {
+        headers.push(("mcp-session-id".to_owned(), session.to_owned()));
+    }
+    headers
+}
+
+/// Returns the headers that repeat parts of a request, in the revision that has them.
+pub(crate) fn repeated(revision: Option<Revision>, request: &Outgoing) -> Vec<(String, String)> {
+    if revision.is_none_or(|revision| revision.era() != Era::Stateless) {
+        return Vec::new();
+    }
+    let mut headers = vec![("mcp-method".to_owned(), request.method.clone())];
+    if matches!(request.method.as_str(), "tools/call" | "prompts/get" | "resources/read") {
+        headers.extend(request.subject.as_deref().map(|name| ("mcp-name".to_owned(), encoded(name))));
+    }
+    headers.extend(request.headers.iter().cloned());
+    headers
+}
+
+/// Returns the headers for arguments whose schema asks for one (`x-mcp-header`).
+pub(crate) fn parameters(schema: &Value, arguments: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    collect(schema, arguments, 0, &mut found);
+    found.truncate(MOST_PARAMETERS);
+    found
+}
+
+// BOUNDED: by `DEEPEST`.
+fn collect(schema: &Value, arguments: &Map<String, Value>, depth: usize, found: &mut Vec<(String, String)>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten().filter(|_| depth < DEEPEST) {
+        let Some(argument) = arguments.get(name) else { continue };
+        if let Value::Object(inner) = argument {
+            collect(property, inner, depth + 1, found);
+        }
+        let header = property.get("x-mcp-header").and_then(Value::as_str).filter(|header| is_token(header));
+        let value = match argument {
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) => argument.to_string(),
+            _ => continue,
+        };
+        if let Some(header) = header {
+            found.push((format!("mcp-param-{}", header.to_ascii_lowercase()), encoded(&value)));
+        }
+    }
+}
+
+/// Returns the id of a session if it has the form that the protocol demands: visible ASCII.
+pub(crate) fn session_id(value: Option<&str>) -> Option<String> {
+    let is_valid = |id: &&str| {
+        (1..=LONGEST_SESSION).contains(&id.len()) && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte))
+    };
+    value.filter(is_valid).map(ToOwned::to_owned)
+}
+
+/// Returns a value as a header can carry it.
+fn encoded(value: &str) -> String {
+    let is_plain = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
+        && value.trim_matches(' ').len() == value.len()
+        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+    if is_plain { value.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(value)) }
+}
+
+/// Returns true for a name that HTTP permits in a header (RFC 9110, section 5.6.2).
+fn is_token(name: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(is_valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_that_a_header_cannot_carry_are_encoded() {
+        assert_eq!(encoded("read_file"), "read_file");
+        assert_eq!(encoded("dé\n"), "=?base64?ZMOpCg==?=");
+        assert_eq!(encoded(" x"), "=?base64?IHg=?=");
+        assert_eq!(encoded("=?base64?eA==?="), "=?base64?PT9iYXNlNjQ/ZUE9PT89?=");
+    }
+
+    #[test]
+    fn arguments_become_headers_where_the_schema_asks_for_them() {
+        let schema = json!({"properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "inner": {"properties": {"n": {"x-mcp-header": "N"}}},
+            "evil": {"x-mcp-header": "a: b\r\nc"},
+            "other": {},
+        }});
+        let arguments = json!({"region": "eu\r\nX: y", "inner": {"n": 4}, "evil": "x", "other": "z"});
+        assert_eq!(
+            parameters(&schema, arguments.as_object().unwrap()),
+            [
+                ("mcp-param-region".to_owned(), "=?base64?ZXUNClg6IHk=?=".to_owned()),
+                ("mcp-param-n".to_owned(), "4".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_session_has_an_id_that_a_header_can_carry() {
+        assert_eq!(session_id(Some("abc-1")).as_deref(), Some("abc-1"));
+        for bad in ["", "a b", "a\r\nx: y", "é", &"x".repeat(2_000)] {
+            assert_eq!(session_id(Some(bad)), None);
+        }
+    }
+}
