@@ -204,7 +204,7 @@ impl Core {
         }
         let pending = std::mem::take(&mut self.state.lock().pending);
         for (_, pending) in pending {
-            // Nobody may wait any longer.
+            // The waiting side may be gone.
             let _ = pending.answer.send(Err(Failure::Closed(reason.clone())));
         }
         self.wire.end();

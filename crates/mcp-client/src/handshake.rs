@@ -59,7 +59,7 @@ async fn discover(core: &Arc<Core>, name: &ClientName) -> Result<Option<ServerFa
     let is_older = match &answer {
         Err(ClientError::Refused { code: UNSUPPORTED_REVISION, data, .. }) => {
             let offered = data.as_ref().and_then(|data| data.get("supported")).unwrap_or(&Value::Null);
-            common(offered, Era::Sessions).ok_or_else(|| no_common(offered))?;
+            shared_revision(offered, Era::Sessions).ok_or_else(|| none_known(offered))?;
             true
         }
         Err(ClientError::Refused { code, .. }) => !STATELESS_CODES.contains(code),
@@ -75,9 +75,13 @@ async fn discover(core: &Arc<Core>, name: &ClientName) -> Result<Option<ServerFa
     }
     let result = value(method, &answer?)?;
     let offered = result.get("supportedVersions").unwrap_or(&Value::Null);
-    if common(offered, Era::Stateless).is_none() {
+    if shared_revision(offered, Era::Stateless).is_none() {
         core.speak(None, Map::new());
-        return if common(offered, Era::Sessions).is_some() { Ok(None) } else { Err(no_common(offered)) };
+        return if shared_revision(offered, Era::Sessions).is_some() {
+            Ok(None)
+        } else {
+            Err(none_known(offered))
+        };
     }
     let info =
         result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").or_else(|| result.get("serverInfo"));
@@ -94,7 +98,7 @@ async fn initialize(core: &Arc<Core>, name: &ClientName) -> Result<ServerFacts, 
     let result = value(method, &answer)?;
     let offered = result.get("protocolVersion").unwrap_or(&Value::Null);
     let revision = offered.as_str().and_then(Revision::parse).filter(|found| found.era() == Era::Sessions);
-    let revision = revision.ok_or_else(|| no_common(offered))?;
+    let revision = revision.ok_or_else(|| none_known(offered))?;
     core.speak(Some(revision), Map::new());
     core.notify("notifications/initialized", json!({})).await?;
     Ok(ServerFacts::read(revision, &result, result.get("serverInfo")))
@@ -116,12 +120,12 @@ fn value(method: &str, answer: &RawValue) -> Result<Value, ClientError> {
 }
 
 /// Returns the newest revision of an era in a list.
-fn common(offered: &Value, era: Era) -> Option<Revision> {
+fn shared_revision(offered: &Value, era: Era) -> Option<Revision> {
     let offered = offered.as_array()?;
     let is_offered = |revision: &Revision| offered.iter().any(|own| own.as_str() == Some(revision.as_str()));
     Revision::ALL.into_iter().find(|revision| revision.era() == era && is_offered(revision))
 }
 
-fn no_common(offered: &Value) -> ClientError {
+fn none_known(offered: &Value) -> ClientError {
     ClientError::NoCommonRevision { offered: line(&offered.to_string()) }
 }

@@ -30,11 +30,11 @@ impl Default for BackoffRules {
 /// Decision about a server that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartDecision {
-    /// It may start now.
+    /// The server may start now.
     Now,
-    /// It may start after this wait.
+    /// The server may start after this wait.
     After(Duration),
-    /// It failed too often, and stays down until [`Restarts::forgive`].
+    /// The server failed too often, and stays down until [`Restarts::forgive`].
     Quarantined {
         /// Number of failures in a row.
         failures: u32,
@@ -120,11 +120,11 @@ pub struct ServerUse {
 /// Decision about a server that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecycleDecision {
-    /// It stays; nothing changes before this time has passed, unless a call ends.
+    /// The server stays; nothing changes before this time has passed, unless a call ends.
     Keep(Duration),
-    /// Nobody has used it for too long.
+    /// The server was not used for too long.
     EndIdle,
-    /// It has lived long enough.
+    /// The server has lived long enough.
     EndOld,
 }
 

@@ -37,7 +37,7 @@ pub struct ProcessStreams {
 
 /// Wire of a pair of streams.
 pub(crate) struct Stdio {
-    /// `None` after the end, which closes the server's input.
+    /// Queue of the writer; absent after the end, which closes the server's input.
     queue: Mutex<Option<mpsc::Sender<Bytes>>>,
     process: Box<dyn ServerProcess>,
 }

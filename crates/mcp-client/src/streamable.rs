@@ -275,7 +275,7 @@ impl Wire for Streamable {
     fn post(&self, core: &Arc<Core>, message: Bytes) {
         let (wire, sender) = (self.clone(), core.clone());
         core.tasks.start(async move {
-            // Nobody waits for it, and a server that does not take it misses it.
+            // A server that does not take it misses it.
             let _ = wire.send(&sender, message).await;
         });
     }

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 /// Tasks of one connection.
 pub(crate) struct Tasks {
     runtime: Handle,
-    /// `None` after the end.
+    /// Running tasks; absent after the end.
     running: Mutex<Option<JoinSet<()>>>,
 }
 

@@ -16,9 +16,9 @@ const CUT: &str = "…";
 /// Treatment of characters that a reader cannot see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invisible {
-    /// They are removed: no description needs them.
+    /// Removes them: no description needs them.
     Remove,
-    /// They become escapes such as `\u{202e}`: a result may be the content of a file, which shows what it has.
+    /// Writes them as escapes such as `\u{202e}`: a result may be the content of a file, which shows what it has.
     Escape,
 }
 

@@ -355,7 +355,7 @@ async fn requests_that_nobody_declared_or_that_belong_to_no_call_are_refused() {
         })
         .collect();
     assert_eq!(text(&answer), "ok");
-    // Whether the first one came before the call is up to the order of tasks, and either way it is answered.
+    // The order of tasks decides if the first one came before the call; it is answered either way.
     assert_eq!(answers[1..], ["2 \"ok\"", "3 \"ok\"", "4 -32601", "5 -32601", "6 \"ok\"", "7 -32601"]);
 }
 
