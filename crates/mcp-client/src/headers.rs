@@ -28,6 +28,12 @@ pub(crate) fn basic(revision: Option<Revision>, session: Option<&str>) -> Vec<(S
     headers
 }
 
+/// Returns true for a header that only the protocol sets, and never the configuration.
+pub(crate) fn is_of_protocol(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("mcp-") || matches!(name.as_str(), "accept" | "content-type" | "last-event-id")
+}
+
 /// Returns the headers that repeat parts of a request, in the revision that has them.
 pub(crate) fn repeated(revision: Option<Revision>, request: &Outgoing) -> Vec<(String, String)> {
     if revision.is_none_or(|revision| revision.era() != Era::Stateless) {

@@ -85,10 +85,7 @@ impl Streamable {
         }
         all.extend(headers::basic(core.revision(), session.as_deref()));
         all.extend(more);
-        // A header of the protocol is never the configuration's.
-        let is_own =
-            |(name, _): &&(String, String)| !all.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-        let configured: Vec<_> = endpoint.headers.iter().filter(is_own).cloned().collect();
+        let configured = endpoint.headers.iter().filter(|(name, _)| !headers::is_of_protocol(name)).cloned();
         all.extend(configured);
         endpoint.transport.send(HttpRequest { method, url: endpoint.url.clone(), headers: all, body }).await
     }

@@ -1,5 +1,12 @@
 //! The client against servers: scripted ones that break every rule, and the official ones.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test fails it by panicking"
+)]
+
 mod fake;
 mod hostile;
 mod http;

@@ -24,9 +24,11 @@ async fn an_older_server_is_found_by_its_answer_or_its_silence() {
                 server.send(json!({"jsonrpc": "2.0", "id": probe["id"], "error": error})).await;
             }
             server.handshake().await;
-            server.until_closed().await;
+            let ping = server.expect("ping").await;
+            server.answer(&ping, json!({})).await;
         });
         let client = Client::over_streams(streams, options(&seen, FirstContact::Discover)).await.unwrap();
+        client.ping().await.unwrap();
         assert_eq!(client.facts().revision, Revision::V20251125);
         assert_eq!((client.facts().name.as_str(), client.facts().offers.tools_change), ("fake", true));
         assert_eq!(client.facts().revision.era(), Era::Sessions);

@@ -39,7 +39,7 @@ async fn every_request_carries_the_revision_and_the_abilities() {
     assert!(matches!(client.ping().await, Err(ClientError::NotInRevision { revision: "2026-07-28", .. })));
 }
 
-fn needs(requests: Value, state: &str) -> Value {
+fn needs(requests: &Value, state: &str) -> Value {
     json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 }
 
@@ -49,7 +49,7 @@ async fn a_server_that_needs_input_is_asked_again_with_it() {
     let client = connect(&seen, |mut server| async move {
         let first = server.expect("tools/call").await;
         let form = json!({"who": {"method": "elicitation/create", "params": {"message": "Who?"}}});
-        server.answer(&first, needs(form, "sealed")).await;
+        server.answer(&first, needs(&form, "sealed")).await;
         let second = server.expect("tools/call").await;
         assert_ne!(first["id"], second["id"]);
         assert_eq!(second["params"]["requestState"], "sealed");
@@ -67,7 +67,7 @@ async fn input_that_nobody_declared_fails_the_call() {
     let seen = Seen::default();
     let client = connect(&seen, |mut server| async move {
         let request = server.expect("tools/call").await;
-        server.answer(&request, needs(json!({"s": {"method": "sampling/createMessage"}}), "x")).await;
+        server.answer(&request, needs(&json!({"s": {"method": "sampling/createMessage"}}), "x")).await;
         let request = server.expect("tools/call").await;
         server.answer(&request, json!({"resultType": "task", "taskId": "1"})).await;
         server.until_closed().await;
@@ -93,9 +93,9 @@ async fn rounds_and_requests_for_input_have_bounds() {
         let request = server.expect("tools/call").await;
         let many: serde_json::Map<String, Value> =
             (0..1_000).map(|index| (index.to_string(), json!({"method": "elicitation/create"}))).collect();
-        server.answer(&request, needs(Value::Object(many), "x")).await;
+        server.answer(&request, needs(&Value::Object(many), "x")).await;
         let request = server.expect("tools/call").await;
-        server.answer(&request, needs(json!({}), &"x".repeat(100_000))).await;
+        server.answer(&request, needs(&json!({}), &"x".repeat(100_000))).await;
         let request = server.expect("tools/call").await;
         server.answer(&request, json!({"resultType": "input_required"})).await;
         server.until_closed().await;
