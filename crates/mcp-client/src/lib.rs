@@ -30,6 +30,7 @@ mod lines;
 mod listing;
 mod message;
 pub mod names;
+pub mod oauth;
 mod requests;
 pub mod restart;
 mod revision;

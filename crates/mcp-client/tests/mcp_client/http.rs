@@ -21,7 +21,7 @@ enum Piece {
     Bytes(Vec<u8>),
     /// The connection fails.
     Failure,
-    /// Nothing comes any longer.
+    /// End of all pieces without the end of the body.
     Silence,
 }
 
