@@ -75,6 +75,8 @@ pub struct Client {
     core: Arc<Core>,
     facts: ServerFacts,
     started: Instant,
+    /// True if arguments may also be headers.
+    sends_headers: bool,
 }
 
 impl Drop for Client {
@@ -138,7 +140,22 @@ impl Client {
     /// # Errors
     /// [`ClientError::TooMuch`] for more pages, entries or bytes than the limits allow, or another [`ClientError`].
     pub async fn list_tools(&self) -> Result<Listing<ToolDefinition>, ClientError> {
-        self.list(self.facts.offers.tools, "tools").await
+        let mut listing: Listing<ToolDefinition> = self.list(self.facts.offers.tools, "tools").await?;
+        if self.sends_headers {
+            // The protocol demands it: a header that an intermediary reads must be the argument.
+            let mut faults = Vec::new();
+            listing.entries.retain(|tool| match headers::check(&tool.input_schema_value()) {
+                Ok(()) => true,
+                Err(fault) => {
+                    faults.push(format!("the tool {:?} is left out: {fault}", tool.name));
+                    false
+                }
+            });
+            for fault in &faults {
+                listing.fault(fault);
+            }
+        }
+        Ok(listing)
     }
 
     /// Lists the resources, page by page.
@@ -351,6 +368,7 @@ async fn begin(core: Arc<Core>, options: &Options, http: Option<Streamable>) -> 
     let mut unready = Handshake(Some(core.clone()));
     let facts = handshake::begin(&core, options.first, &options.name).await?;
     unready.0 = None;
+    let sends_headers = http.is_some() && facts.revision.era() == Era::Stateless;
     if options.wants_notices {
         match (facts.revision.era(), http) {
             (Era::Sessions, Some(wire)) => streamable::listen(&core, wire),
@@ -358,7 +376,7 @@ async fn begin(core: Arc<Core>, options: &Options, http: Option<Streamable>) -> 
             (Era::Stateless, _) => listen(&core, &facts),
         }
     }
-    Ok(Client { started: options.timer.now(), core, facts })
+    Ok(Client { started: options.timer.now(), core, facts, sends_headers })
 }
 
 /// Starts the task that keeps a stream of notices open in the stateless era.

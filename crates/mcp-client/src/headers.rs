@@ -1,11 +1,16 @@
 //! Headers of requests over streamable HTTP.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
 use crate::core::Outgoing;
 use crate::revision::{Era, Revision};
+
+/// Keyword of a schema that asks for a header.
+const ANNOTATION: &str = "x-mcp-header";
 
 /// Maximum length of a session's id, in bytes.
 const LONGEST_SESSION: usize = 1024;
@@ -63,7 +68,7 @@ fn collect(schema: &Value, arguments: &Map<String, Value>, depth: usize, found: 
         if let Value::Object(inner) = argument {
             collect(property, inner, depth + 1, found);
         }
-        let header = property.get("x-mcp-header").and_then(Value::as_str).filter(|header| is_token(header));
+        let header = property.get(ANNOTATION).and_then(Value::as_str).filter(|header| is_token(header));
         let value = match argument {
             Value::String(text) => text.clone(),
             Value::Bool(_) | Value::Number(_) => argument.to_string(),
@@ -73,6 +78,63 @@ fn collect(schema: &Value, arguments: &Map<String, Value>, depth: usize, found: 
             found.push((format!("mcp-param-{}", header.to_ascii_lowercase()), encoded(&value)));
         }
     }
+}
+
+/// Checks the annotations for headers in an input schema. A tool with a fault must not be called over HTTP.
+///
+/// # Errors
+/// The fault, in words.
+pub(crate) fn check(schema: &Value) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    check_part(schema, Reach::Root, &mut names)
+}
+
+/// Way to a part of a schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Root,
+    /// Through properties alone, so that the argument is found by its path.
+    Properties,
+    Elsewhere,
+}
+
+// BOUNDED: by the depth of JSON that is parsed, 128.
+fn check_part(part: &Value, reach: Reach, names: &mut BTreeSet<String>) -> Result<(), String> {
+    let Some(part) = part.as_object() else {
+        let parts = part.as_array().map(Vec::as_slice).unwrap_or_default();
+        return parts.iter().try_for_each(|part| check_part(part, Reach::Elsewhere, names));
+    };
+    if let Some(header) = part.get(ANNOTATION) {
+        let name = header.as_str().filter(|name| is_token(name));
+        let name = name.ok_or_else(|| format!("`{ANNOTATION}` is {header}, which is no name of a header"))?;
+        if reach != Reach::Properties {
+            return Err(format!("`{ANNOTATION}` {name:?} is not at a property"));
+        }
+        if !matches!(part.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+            return Err(format!(
+                "`{ANNOTATION}` {name:?} is at a property of another type than text, integer or boolean"
+            ));
+        }
+        if !names.insert(name.to_ascii_lowercase()) {
+            return Err(format!("`{ANNOTATION}` {name:?} occurs twice"));
+        }
+    }
+    for (keyword, inner) in part {
+        match keyword.as_str() {
+            "properties" => {
+                let within = if reach == Reach::Elsewhere { reach } else { Reach::Properties };
+                let properties = inner.as_object();
+                properties
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|(_, inner)| check_part(inner, within, names))?;
+            }
+            // Values, and no schemas.
+            "default" | "enum" | "const" | "examples" | ANNOTATION => {}
+            _ => check_part(inner, Reach::Elsewhere, names)?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns the id of a session if it has the form that the protocol demands: visible ASCII.
@@ -127,6 +189,28 @@ mod tests {
                 ("mcp-param-n".to_owned(), "4".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn annotations_have_a_name_a_place_and_a_type() {
+        let property = |property: Value| json!({"type": "object", "properties": {"a": property}});
+        let good = json!({"type": "string", "x-mcp-header": "A", "default": {"x-mcp-header": 5}});
+        assert_eq!(check(&property(good.clone())), Ok(()));
+        assert_eq!(check(&property(json!({"type": "object", "properties": {"x-mcp-header": good}}))), Ok(()));
+        for bad in [
+            json!({"type": "string", "x-mcp-header": ""}),
+            json!({"type": "string", "x-mcp-header": "a b"}),
+            json!({"type": "string", "x-mcp-header": 1}),
+            json!({"type": "number", "x-mcp-header": "A"}),
+            json!({"type": "object", "x-mcp-header": "A"}),
+            json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}),
+            json!({"anyOf": [{"type": "string", "x-mcp-header": "A"}]}),
+        ] {
+            assert!(check(&property(bad.clone())).is_err(), "{bad}");
+        }
+        let twice = json!({"properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}});
+        assert!(check(&twice).is_err());
+        assert!(check(&json!({"type": "string", "x-mcp-header": "A"})).is_err());
     }
 
     #[test]

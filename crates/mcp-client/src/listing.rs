@@ -174,7 +174,7 @@ impl<T> Listing<T> {
         Ok(page.next_cursor)
     }
 
-    fn fault(&mut self, fault: &str) {
+    pub(crate) fn fault(&mut self, fault: &str) {
         if self.faults.len() < MOST_FAULTS {
             self.faults.push(line(fault));
         }
