@@ -16,7 +16,7 @@ use crate::headers;
 use crate::input;
 use crate::limits::Limits;
 use crate::listing::{Entry, Listing, PromptEntry, ResourceEntry, TemplateEntry};
-use crate::requests::{Listener, ProgressSink, ServerRequests};
+use crate::requests::{Abilities, Listener, ProgressSink, ServerRequests};
 use crate::restart::ServerUse;
 use crate::revision::{Era, Revision};
 use crate::server::ServerFacts;
@@ -43,7 +43,8 @@ pub struct Options {
     pub requests: Arc<dyn ServerRequests>,
     /// Receiver of notices.
     pub listener: Arc<dyn Listener>,
-    /// True if notices about changes are wanted. A stream of its own carries them over HTTP.
+    /// True if notices about changes are wanted. A stream of its own carries them over HTTP; it is also opened for
+    /// servers with sessions that may send requests.
     pub wants_notices: bool,
 }
 
@@ -369,12 +370,15 @@ async fn begin(core: Arc<Core>, options: &Options, http: Option<Streamable>) -> 
     let facts = handshake::begin(&core, options.first, &options.name).await?;
     unready.0 = None;
     let sends_headers = http.is_some() && facts.revision.era() == Era::Stateless;
-    if options.wants_notices {
-        match (facts.revision.era(), http) {
-            (Era::Sessions, Some(wire)) => streamable::listen(&core, wire),
-            (Era::Sessions, None) => {}
-            (Era::Stateless, _) => listen(&core, &facts),
+    match (facts.revision.era(), http) {
+        // Many servers send their own requests on this stream, and not on that of the call.
+        (Era::Sessions, Some(wire))
+            if options.wants_notices || options.requests.abilities() != Abilities::default() =>
+        {
+            streamable::listen(&core, wire);
         }
+        (Era::Stateless, _) if options.wants_notices => listen(&core, &facts),
+        _ => {}
     }
     Ok(Client { started: options.timer.now(), core, facts, sends_headers })
 }

@@ -55,19 +55,30 @@ async fn discover(core: &Arc<Core>, name: &ClientName) -> Result<Option<ServerFa
     let method = "server/discover";
     let revision = Revision::V20260728;
     core.speak(Some(revision), meta(core, revision, name));
-    let answer = core.request(Request::new(method, Map::new(), core.limits.discover)).await;
+    let ask = async || core.request(Request::new(method, Map::new(), core.limits.discover)).await;
+    let mut answer = ask().await;
+    if let Some(offered) = refused_revision(&answer)
+        && shared_revision(offered, Era::Stateless).is_some()
+    {
+        // A server may have changed between the two, behind one address.
+        answer = ask().await;
+    }
     let is_older = match &answer {
-        Err(ClientError::Refused { code: UNSUPPORTED_REVISION, data, .. }) => {
-            let offered = data.as_ref().and_then(|data| data.get("supported")).unwrap_or(&Value::Null);
-            shared_revision(offered, Era::Sessions).ok_or_else(|| none_known(offered))?;
-            true
+        // A server that answers everything does not know the question.
+        Ok(answer) => {
+            value(method, answer)?.get("supportedVersions").is_none_or(|offered| !offered.is_array())
         }
-        Err(ClientError::Refused { code, .. }) => !STATELESS_CODES.contains(code),
+        Err(ClientError::Refused { code, .. }) => match refused_revision(&answer) {
+            Some(offered) => {
+                shared_revision(offered, Era::Sessions).map(|_| true).ok_or_else(|| none_known(offered))?
+            }
+            None => !STATELESS_CODES.contains(code),
+        },
         // An older server may ignore what it does not know.
         Err(ClientError::Timeout { .. }) => true,
         // An older endpoint has no session for this request, or does not know its revision.
         Err(ClientError::Http { status, .. }) => (400..500).contains(status) && *status != 429,
-        _ => false,
+        Err(_) => false,
     };
     if is_older {
         core.speak(None, Map::new());
@@ -86,6 +97,16 @@ async fn discover(core: &Arc<Core>, name: &ClientName) -> Result<Option<ServerFa
     let info =
         result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").or_else(|| result.get("serverInfo"));
     Ok(Some(ServerFacts::read(revision, &result, info)))
+}
+
+/// Returns the revisions that a server names when it refuses the one of a request.
+fn refused_revision(answer: &Result<Box<RawValue>, ClientError>) -> Option<&Value> {
+    match answer {
+        Err(ClientError::Refused { code: UNSUPPORTED_REVISION, data, .. }) => {
+            Some(data.as_ref().and_then(|data| data.get("supported")).unwrap_or(&Value::Null))
+        }
+        _ => None,
+    }
 }
 
 async fn initialize(core: &Arc<Core>, name: &ClientName) -> Result<ServerFacts, ClientError> {

@@ -7,6 +7,7 @@
     reason = "a helper of a test fails it by panicking"
 )]
 
+mod conformance;
 mod fake;
 mod hostile;
 mod http;
