@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::ToolDefinition;
 use crate::listing::{PromptEntry, ResourceEntry, TemplateEntry};
+use crate::offer::{OfferedTool, RefusedTool};
 use crate::server::ServerFacts;
 
 /// Generation of the format. A cache of another generation is empty.
@@ -29,8 +29,11 @@ pub struct CachedServer {
     pub listed_at: i64,
     /// Facts about the server.
     pub facts: ServerFacts,
-    /// Tools.
-    pub tools: Vec<ToolDefinition>,
+    /// Tools that can be offered.
+    pub tools: Vec<OfferedTool>,
+    /// Tools that cannot be offered.
+    #[serde(default)]
+    pub refused: Vec<RefusedTool>,
     /// Prompts.
     #[serde(default)]
     pub prompts: Vec<PromptEntry>,
@@ -99,7 +102,8 @@ mod tests {
                 offers: Offers { tools: true, ..Offers::default() },
                 instructions: None,
             },
-            tools: vec![serde_json::from_str(&tool.to_string()).unwrap()],
+            tools: vec![OfferedTool::of(&serde_json::from_str(&tool.to_string()).unwrap()).unwrap()],
+            refused: Vec::new(),
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
@@ -113,7 +117,7 @@ mod tests {
         let loaded = ListingCache::load(&cache.text());
         let found = loaded.server("s", "npx x").unwrap();
         assert_eq!(found.facts, server("").facts);
-        assert_eq!(found.tools[0].hash(), server("").tools[0].hash());
+        assert_eq!(found.tools[0].hash, server("").tools[0].hash);
         assert!(loaded.server("s", "npx y").is_none());
         assert!(loaded.server("other", "npx x").is_none());
     }

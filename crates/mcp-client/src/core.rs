@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use tool::{BoxFuture, Timer};
 
 use crate::bucket::Bucket;
-use crate::error::{ClientError, CloseReason, invalid, line};
+use crate::error::{ClientError, CloseReason, invalid};
 use crate::limits::Limits;
 use crate::message::RpcError;
 use crate::requests::{Listener, Notice, ProgressSink, Refusal, ServerRequests};
@@ -252,16 +252,17 @@ impl Core {
         let outgoing =
             Outgoing { id, method: method.to_owned(), subject, headers, message: Bytes::from(message) };
         let work = async {
-            self.wire.request(self, outgoing).await?;
+            if let Err(error) = self.wire.request(self, outgoing).await {
+                // Whatever the server refused does not run there. A stream that broke off says nothing about it.
+                if !matches!(error, ClientError::BrokenStream { .. }) {
+                    self.state.lock().pending.remove(&id);
+                }
+                return Err(error);
+            }
             match answered.await {
                 Ok(Ok(result)) => Ok(result),
                 Ok(Err(Failure::Closed(reason))) => Err(reason.into()),
-                Ok(Err(Failure::Error(error))) => Err(ClientError::Refused {
-                    method: method.to_owned(),
-                    code: error.code,
-                    message: line(&error.message),
-                    data: error.data,
-                }),
+                Ok(Err(Failure::Error(error))) => Err(error.into_refusal(method)),
                 Err(_) => Err(invalid(method, "its exchange ended without an answer")),
             }
         };

@@ -12,31 +12,44 @@ use crate::revision::Era;
 /// Maximum length of the state that a server gives and gets back, in bytes.
 const LONGEST_STATE: usize = 64 * 1024;
 
-/// Sends a request, answers what the server asks for meanwhile, and returns the result.
+/// Sends a request, answers what the server asks for meanwhile, and returns the result. The time of the request is
+/// that of all rounds together.
 ///
 /// # Errors
 /// [`ClientError::TooManyRounds`], or the errors of a request.
 pub(crate) async fn complete(core: &Arc<Core>, request: Request) -> Result<Value, ClientError> {
     let method = request.method;
+    let after = request.timeout.unwrap_or(core.limits.answer);
     let is_stateless = core.revision().is_some_and(|revision| revision.era() == Era::Stateless);
+    let started = core.timer.now();
+    let late = || ClientError::Timeout { method: method.to_owned(), after };
     let mut more = Map::new();
     for _ in 0..=core.limits.rounds {
         let mut params = request.params.clone();
         params.append(&mut more);
-        let answer = core
-            .request(Request {
-                params,
-                progress: request.progress.clone(),
-                headers: request.headers.clone(),
-                timeout: request.timeout,
-                ..Request::new(method, Map::new(), core.limits.answer)
-            })
-            .await?;
+        let passed = core.timer.now().saturating_duration_since(started);
+        let left = after.checked_sub(passed).filter(|left| !left.is_zero()).ok_or_else(late)?;
+        let round = Request {
+            progress: request.progress.clone(),
+            headers: request.headers.clone(),
+            ..Request::new(method, params, left)
+        };
+        let answer = match core.request(round).await {
+            Err(ClientError::Timeout { .. }) => return Err(late()),
+            answer => answer?,
+        };
         let mut result: Value = serde_json::from_str(answer.get()).map_err(|error| invalid(method, error))?;
         let kind = result.get("resultType").and_then(Value::as_str);
         match kind.filter(|_| is_stateless) {
             None | Some("complete") => return Ok(result),
-            Some("input_required") => more = inputs(core, method, &mut result).await?,
+            Some("input_required") => {
+                let passed = core.timer.now().saturating_duration_since(started);
+                tokio::select! {
+                    biased;
+                    inputs = inputs(core, method, &mut result) => more = inputs?,
+                    () = core.timer.sleep(after.saturating_sub(passed)) => return Err(late()),
+                }
+            }
             Some(other) => return Err(invalid(method, format!("its kind is {:?}", line(other)))),
         }
     }

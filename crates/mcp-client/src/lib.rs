@@ -3,8 +3,8 @@
 //! A [`Client`] speaks with one server over a pair of streams ([`ProcessStreams`]) or over streamable HTTP
 //! ([`HttpEndpoint`]). The modules around it treat what a server says as a stranger's words: [`definition`] pins the
 //! definitions of tools, [`schema`] brings their schemas into the subset that every provider accepts, [`names`] names
-//! them, [`text`] cleans their texts, and [`level`] weighs their claims. [`config`] reads the servers of a
-//! configuration, [`restart`] decides about the life of a process, and [`cache`] keeps lists.
+//! them, [`text`] cleans their texts, and [`level`] weighs their claims; [`offer`] puts these together. [`config`] reads the servers of a
+//! configuration, [`oauth`] logs in, [`restart`] decides about the life of a process, and [`cache`] keeps lists.
 //!
 //! The crate knows no engine, no policy and no files. It starts no process and opens no connection: the caller
 //! hands in streams and an [`HttpTransport`], and answers a server's own requests ([`ServerRequests`]), all of which
@@ -31,6 +31,7 @@ mod listing;
 mod message;
 pub mod names;
 pub mod oauth;
+pub mod offer;
 mod requests;
 pub mod restart;
 mod revision;

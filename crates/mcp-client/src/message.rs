@@ -4,10 +4,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::error::{CloseReason, line};
+use crate::error::{ClientError, CloseReason, line};
 
 /// Maximum number of messages in one array.
 const LONGEST_BATCH: usize = 64;
+
+/// Maximum length of the data of an error, in bytes of JSON.
+const LONGEST_DATA: usize = 8 * 1024;
 
 /// Message of a server.
 #[derive(Debug)]
@@ -29,6 +32,19 @@ pub(crate) struct RpcError {
     pub(crate) message: String,
     #[serde(default)]
     pub(crate) data: Option<Value>,
+}
+
+impl RpcError {
+    /// Converts the error of a server to that of a request. Long data is left out.
+    pub(crate) fn into_refusal(self, method: &str) -> ClientError {
+        let data = self.data.filter(|data| data.to_string().len() <= LONGEST_DATA);
+        ClientError::Refused {
+            method: method.to_owned(),
+            code: self.code,
+            message: line(&self.message),
+            data,
+        }
+    }
 }
 
 #[derive(Deserialize)]

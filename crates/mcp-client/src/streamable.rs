@@ -27,6 +27,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Longest wait before the stream of notices is opened again.
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
+/// Time that a stream of notices must have lasted for earlier failures to be forgotten.
+const STEADY: Duration = Duration::from_secs(10);
+
 /// Number of failures in a row after which the stream of notices is not opened again.
 const MOST_FAILURES: u32 = 10;
 
@@ -179,12 +182,7 @@ impl Streamable {
             && let Some(Message::Answer { outcome: Err(error), id }) = messages.into_iter().next()
             && id.is_none_or(|id| id == request.id)
         {
-            return ClientError::Refused {
-                method: request.method.clone(),
-                code: error.code,
-                message: line(&error.message),
-                data: error.data,
-            };
+            return error.into_refusal(&request.method);
         }
         let message = line(&String::from_utf8_lossy(&body));
         ClientError::Http { method: request.method.clone(), status, message, retry_after }
@@ -199,12 +197,15 @@ impl Streamable {
                 events.last_id().map(|id| ("last-event-id".to_owned(), id.to_owned())).into_iter().collect();
             match self.exchange(core, HttpMethod::Get, more, Bytes::new()).await {
                 Ok(mut answer) if is_stream(&answer) => {
-                    failures = 0;
+                    let opened = core.timer.now();
                     if let Err(reason) = read_stream(core, &mut answer, &mut events, None).await {
                         if let ClientError::Closed(reason) = reason {
                             core.close(&reason);
                         }
                         return;
+                    }
+                    if core.timer.now().saturating_duration_since(opened) >= STEADY {
+                        failures = 0;
                     }
                 }
                 // The server offers none, or has forgotten the session, which the next request notices.
@@ -213,7 +214,7 @@ impl Streamable {
             }
             failures += 1;
             let wait = events.retry().unwrap_or(RETRY);
-            core.timer.sleep(wait.saturating_mul(1 << failures.min(6)).min(LONGEST_RETRY)).await;
+            core.timer.sleep(wait.saturating_mul(1 << (failures - 1).min(6)).min(LONGEST_RETRY)).await;
             events = events.resumed();
         }
     }

@@ -39,7 +39,7 @@ impl HttpTransport for LocalTransport {
             let stream = TcpStream::connect((host, port)).await.map_err(failure)?;
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failure)?;
-            // Its failure is also that of the request.
+            // A failure of the connection is also that of the request.
             let connection = tokio::spawn(async move { drop(connection.await) });
             let target =
                 url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));

@@ -16,3 +16,5 @@ mod official;
 mod sessions;
 mod speed;
 mod stateless;
+#[path = "../../examples/conformance_client/transport.rs"]
+mod transport;

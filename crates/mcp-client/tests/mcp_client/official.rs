@@ -15,13 +15,16 @@ use mcp_client::definition::Pins;
 use mcp_client::names::{ForeignName, LONGEST_NAME, offered_names};
 use mcp_client::schema::portable_schema;
 use mcp_client::{
-    Abilities, Client, ClientName, FirstContact, Limits, Options, ProcessStreams, ProgressReport,
-    ProgressSink, ServerProcess, ToolCall,
+    Abilities, Client, ClientName, FirstContact, HttpEndpoint, Limits, Options, ProcessStreams,
+    ProgressReport, ProgressSink, ServerProcess, ToolCall,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use tokio::io::AsyncBufReadExt;
+
 use crate::fake::{RuntimeTimer, Seen, call, text};
+use crate::transport::LocalTransport;
 
 fn tools() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools")
@@ -70,7 +73,11 @@ async fn connect(words: Vec<PathBuf>, home: &Path, seen: &Seen) -> Client {
         input: Box::new(child.stdin.take().unwrap()),
         process: Box::new(Process(Mutex::new(child))),
     };
-    let options = Options {
+    Client::over_streams(streams, options(seen)).await.unwrap()
+}
+
+fn options(seen: &Seen) -> Options {
+    Options {
         name: ClientName { name: "tests".to_owned(), version: "1".to_owned() },
         first: FirstContact::Discover,
         limits: Limits {
@@ -82,8 +89,7 @@ async fn connect(words: Vec<PathBuf>, home: &Path, seen: &Seen) -> Client {
         requests: Arc::new(seen.clone()),
         listener: Arc::new(seen.clone()),
         wants_notices: true,
-    };
-    Client::over_streams(streams, options).await.unwrap()
+    }
 }
 
 fn arguments(value: &Value) -> serde_json::Map<String, Value> {
@@ -221,4 +227,48 @@ async fn a_server_ends_when_its_input_closes() {
     client.end(Duration::from_secs(20)).await;
     eprintln!("server-memory ended after {:?}: {:?}", before.elapsed(), seen.notices());
     assert_eq!(seen.notices().len(), 1);
+}
+
+#[tokio::test]
+async fn server_everything_works_over_streamable_http() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let words = node("server-everything");
+    let mut server = tokio::process::Command::new(&words[0])
+        .arg(&words[1])
+        .arg("streamableHttp")
+        .env("PORT", port.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // It says on which port it listens.
+    let mut said = tokio::io::BufReader::new(server.stderr.take().unwrap()).lines();
+    while let Some(line) = said.next_line().await.unwrap() {
+        if line.contains(&port.to_string()) {
+            break;
+        }
+    }
+    tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
+    let seen = Seen::able(Abilities { sampling: true, forms: true, urls: false, roots: true });
+    let endpoint = HttpEndpoint {
+        url: format!("http://127.0.0.1:{port}/mcp"),
+        headers: Vec::new(),
+        transport: Arc::new(LocalTransport),
+    };
+    let client = Client::over_http(endpoint, options(&seen)).await.unwrap();
+    assert!(offered("everything", &client).await.contains(&"everything__echo".to_owned()));
+    let echo = client
+        .call_tool(ToolCall { arguments: arguments(&json!({"message": "über HTTP"})), ..call("echo") })
+        .await;
+    assert_eq!(text(&echo), "Echo: über HTTP");
+    let sampling = ToolCall {
+        arguments: arguments(&json!({"prompt": "hi", "maxTokens": 5})),
+        ..call("trigger-sampling-request")
+    };
+    let answer = client.call_tool(sampling).await;
+    assert!(text(&answer).contains("hi"), "{answer:?}");
+    client.end(Duration::from_secs(5)).await;
+    server.kill().await.unwrap();
 }
