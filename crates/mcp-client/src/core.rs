@@ -253,7 +253,7 @@ impl Core {
             Outgoing { id, method: method.to_owned(), subject, headers, message: Bytes::from(message) };
         let work = async {
             if let Err(error) = self.wire.request(self, outgoing).await {
-                // Whatever the server refused does not run there. A stream that broke off says nothing about it.
+                // A refused request does not run at the server. A stream that broke off says nothing about that.
                 if !matches!(error, ClientError::BrokenStream { .. }) {
                     self.state.lock().pending.remove(&id);
                 }

@@ -9,6 +9,9 @@ use crate::error::{ClientError, CloseReason, line};
 /// Maximum number of messages in one array.
 const LONGEST_BATCH: usize = 64;
 
+/// Maximum length of the id of a request, in bytes.
+const LONGEST_ID: usize = 1024;
+
 /// Maximum length of the data of an error, in bytes of JSON.
 const LONGEST_DATA: usize = 8 * 1024;
 
@@ -103,10 +106,12 @@ fn message(envelope: Envelope) -> Result<Message, CloseReason> {
             Ok(Message::Notification { method, params })
         }
         Envelope { method: Some(method), id: Some(id), params, result: None, error: None, .. } => {
-            if matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) {
+            // The id goes back with the answer.
+            let is_id = matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'));
+            if is_id && id.get().len() <= LONGEST_ID {
                 Ok(Message::Request { id, method, params })
             } else {
-                malformed("the id of a request is neither text nor a number")
+                malformed("the id of a request is neither a short text nor a number")
             }
         }
         Envelope { method: None, id, result: Some(result), error: None, .. } => {
@@ -127,6 +132,7 @@ fn own_id(id: Option<&RawValue>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -182,6 +188,8 @@ mod tests {
             decode(br#"[{"jsonrpc":"2.0","method":"x"}]"#, false),
             Err(CloseReason::Malformed { .. })
         ));
+        let long = json!({"jsonrpc": "2.0", "id": "x".repeat(LONGEST_ID), "method": "ping"}).to_string();
+        assert!(matches!(decode(long.as_bytes(), false), Err(CloseReason::Malformed { .. })));
         let many = format!("[{}1]", "1,".repeat(65));
         assert!(matches!(decode(many.as_bytes(), true), Err(CloseReason::Malformed { .. })));
         let values =

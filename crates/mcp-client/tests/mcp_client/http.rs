@@ -356,6 +356,19 @@ async fn an_answer_that_never_comes_meets_the_deadline_and_the_server_is_told() 
     assert_eq!(cancelled["method"], "notifications/cancelled");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_server_refused_is_not_withdrawn() {
+    let (client, transport) = connect(&Seen::default(), |_, message| {
+        (message["method"] == "tools/call").then(|| scripted(503, "text/plain", "busy"))
+    })
+    .await;
+    client.call_tool(call("t")).await.unwrap_err();
+    settle().await;
+    let requests = transport.requests.lock();
+    assert!(requests.iter().all(|(_, message)| message["method"] != "notifications/cancelled"));
+    assert_eq!(client.server_use().running, 0);
+}
+
 /// Script of a server of the stateless era.
 fn stateless(message: &Value) -> Option<Scripted> {
     let result =

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::{Abilities, Client, ClientError, FirstContact, Notice, Revision};
+use mcp_client::{Abilities, Client, ClientError, FirstContact, Notice, Revision, ToolCall};
 use serde_json::{Value, json};
 
 use crate::fake::{Seen, Server, call, limits, options, says, start, text};
@@ -168,4 +168,24 @@ async fn servers_of_unknown_revisions_are_named() {
     });
     let client = Client::over_streams(streams, options(&seen, FirstContact::Discover)).await.unwrap();
     assert_eq!(client.facts().revision, Revision::V20251125);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_rounds_together_have_the_time_of_the_call() {
+    let seen = Seen::default();
+    let client = connect(&seen, |mut server| async move {
+        while let Some(request) = server.next().await {
+            tokio::time::timeout(Duration::from_secs(4), std::future::pending::<()>()).await.unwrap_err();
+            server.answer(&request, json!({"resultType": "input_required", "requestState": "more"})).await;
+        }
+    })
+    .await;
+    let before = tokio::time::Instant::now();
+    let limited = ToolCall { timeout: Some(Duration::from_secs(10)), ..call("t") };
+    let error = client.call_tool(limited).await.unwrap_err();
+    assert_eq!(
+        error,
+        ClientError::Timeout { method: "tools/call".to_owned(), after: Duration::from_secs(10) }
+    );
+    assert_eq!(before.elapsed(), Duration::from_secs(10));
 }
