@@ -11,8 +11,10 @@ use crate::content::{self, PromptMessage, ResourceContent, ToolAnswer};
 use crate::core::{Core, Request, Wire};
 use crate::definition::ToolDefinition;
 use crate::error::{ClientError, CloseReason, invalid};
+use crate::event_stream::EventStream;
 use crate::handshake::{self, ClientName, FirstContact};
 use crate::headers;
+use crate::http::HttpEndpoint;
 use crate::input;
 use crate::limits::Limits;
 use crate::listing::{Entry, Listing, PromptEntry, ResourceEntry, TemplateEntry};
@@ -21,7 +23,7 @@ use crate::restart::ServerUse;
 use crate::revision::{Era, Revision};
 use crate::server::ServerFacts;
 use crate::stdio::{self, ProcessStreams, Stdio};
-use crate::streamable::{self, HttpEndpoint, Streamable};
+use crate::streamable::{self, Streamable};
 
 /// Wait before a stream of notices that ended is opened again.
 const REOPEN: Duration = Duration::from_secs(5);
@@ -106,6 +108,20 @@ impl Client {
         let wire = Streamable::new(endpoint);
         let core = core(Box::new(wire.clone()), &options)?;
         begin(core, &options, Some(wire)).await
+    }
+
+    /// Begins a connection to a server behind the transport of 2024-11-05, whose URL usually ends in `/sse`. Such a
+    /// server begins with a handshake, so `first` has no meaning here.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn over_event_stream(endpoint: HttpEndpoint, options: Options) -> Result<Self, ClientError> {
+        let wire = EventStream::new(endpoint);
+        let core = core(Box::new(wire.clone()), &options)?;
+        let mut unready = Handshake(Some(core.clone()));
+        wire.open(&core).await?;
+        unready.0 = None;
+        begin(core, &Options { first: FirstContact::Handshake, ..options }, None).await
     }
 
     /// Returns the facts about the server.

@@ -20,6 +20,8 @@ pub const LONGEST_KEY: usize = 64;
 pub struct ServersConfig {
     /// Servers by their keys.
     pub servers: BTreeMap<String, ServerConfig>,
+    /// Faults of servers that are left out. One of them does not take the others along.
+    pub faults: Vec<ConfigError>,
     /// Notes about keys that mean nothing here, in sentences for a human.
     pub notes: Vec<String>,
 }
@@ -31,6 +33,8 @@ pub enum ServerConfig {
     Stdio(StdioConfig),
     /// Server that speaks streamable HTTP.
     Http(HttpConfig),
+    /// Server that speaks the transport of 2024-11-05 (`sse`).
+    EventStream(HttpConfig),
 }
 
 /// Program that is started.
@@ -80,6 +84,12 @@ pub enum ConfigError {
         /// Key in the file.
         key: String,
     },
+    /// The entry of a server is no object.
+    #[error("`mcpServers.{server}` must be an object")]
+    NoObject {
+        /// Key of the server.
+        server: String,
+    },
     /// A field has the wrong type.
     #[error("`mcpServers.{server}.{field}` must be {expected}")]
     Type {
@@ -113,25 +123,19 @@ pub enum ConfigError {
         field: &'static str,
     },
     /// The type is not supported.
-    #[error("`mcpServers.{server}.type` is `{kind}`; supported are `stdio` and `http`{hint}")]
+    #[error("`mcpServers.{server}.type` is `{kind}`; supported are `stdio`, `http` and `sse`")]
     Kind {
         /// Key of the server.
         server: String,
         /// Type in the file.
         kind: String,
-        /// Advice, which may be empty.
-        hint: &'static str,
     },
 }
-
-/// Advice about the transport that the protocol has given up.
-const SSE_HINT: &str =
-    ". The transport `sse` was replaced by streamable HTTP in 2025; most servers offer both, often at `/mcp`";
 
 /// Parses a file with `mcpServers`.
 ///
 /// # Errors
-/// [`ConfigError`], with the first fault.
+/// [`ConfigError`], if the file as a whole cannot be used.
 pub fn parse_config(text: &str) -> Result<ServersConfig, ConfigError> {
     let file: Value = serde_json::from_str(text).map_err(|error| ConfigError::Json(error.to_string()))?;
     let servers = file.get("mcpServers").and_then(Value::as_object).ok_or(ConfigError::NoServers)?;
@@ -141,30 +145,30 @@ pub fn parse_config(text: &str) -> Result<ServersConfig, ConfigError> {
 /// Parses the object `mcpServers` itself.
 ///
 /// # Errors
-/// [`ConfigError`], with the first fault.
+/// [`ConfigError::TooMany`].
 pub fn parse_servers(servers: &Map<String, Value>) -> Result<ServersConfig, ConfigError> {
     if servers.len() > MOST_SERVERS {
         return Err(ConfigError::TooMany { found: servers.len(), limit: MOST_SERVERS });
     }
     let mut config = ServersConfig::default();
     for (key, server) in servers {
-        let is_usable = |key: &str| {
-            !key.is_empty()
-                && key.len() <= LONGEST_KEY
-                && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-        };
-        if !is_usable(key) {
-            return Err(ConfigError::Key { key: key.clone() });
+        match parse_server(key, server, &mut config.notes) {
+            Ok(server) => drop(config.servers.insert(key.clone(), server)),
+            Err(fault) => config.faults.push(fault),
         }
-        let fields = server.as_object().ok_or_else(|| ConfigError::Type {
-            server: key.clone(),
-            field: String::new(),
-            expected: "an object",
-        })?;
-        let entry = Entry { server: key, fields };
-        config.servers.insert(key.clone(), entry.parse(&mut config.notes)?);
     }
     Ok(config)
+}
+
+fn parse_server(key: &str, server: &Value, notes: &mut Vec<String>) -> Result<ServerConfig, ConfigError> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if key.is_empty() || key.len() > LONGEST_KEY || !key.bytes().all(is_valid) {
+        return Err(ConfigError::Key { key: key.to_owned() });
+    }
+    match server.as_object() {
+        Some(fields) => Entry { server: key, fields }.parse(notes),
+        None => Err(ConfigError::NoObject { server: key.to_owned() }),
+    }
 }
 
 /// Entry of one server.
@@ -184,17 +188,17 @@ impl Entry<'_> {
         };
         let (config, known): (ServerConfig, &[&str]) = match kind {
             Some("stdio") => (self.stdio()?, &["command", "args", "env", "cwd"]),
-            Some("http" | "streamable-http" | "streamable_http") => (self.http()?, &["url", "headers"]),
+            Some("http" | "streamable-http" | "streamable_http") => {
+                (ServerConfig::Http(self.http()?), &["url", "headers"])
+            }
+            Some("sse") => (ServerConfig::EventStream(self.http()?), &["url", "headers"]),
             None => match (has("command"), has("url")) {
                 (true, false) => (self.stdio()?, &["command", "args", "env", "cwd"]),
-                (false, true) => (self.http()?, &["url", "headers"]),
+                (false, true) => (ServerConfig::Http(self.http()?), &["url", "headers"]),
                 (false, false) => return Err(ConfigError::Nothing { server: server() }),
                 (true, true) => return Err(ConfigError::Both { server: server() }),
             },
-            Some(kind) => {
-                let hint = if kind == "sse" { SSE_HINT } else { "" };
-                return Err(ConfigError::Kind { server: server(), kind: kind.to_owned(), hint });
-            }
+            Some(kind) => return Err(ConfigError::Kind { server: server(), kind: kind.to_owned() }),
         };
         for field in self.fields.keys().filter(|field| *field != "type" && !known.contains(&field.as_str())) {
             notes.push(format!("`mcpServers.{}.{field}` is not used here", self.server));
@@ -218,9 +222,9 @@ impl Entry<'_> {
         Ok(ServerConfig::Stdio(StdioConfig { command, args, env: self.map("env")?, cwd: self.text("cwd")? }))
     }
 
-    fn http(&self) -> Result<ServerConfig, ConfigError> {
+    fn http(&self) -> Result<HttpConfig, ConfigError> {
         let url = self.text("url")?.ok_or_else(|| self.missing("http", "url"))?;
-        Ok(ServerConfig::Http(HttpConfig { url, headers: self.map("headers")? }))
+        Ok(HttpConfig { url, headers: self.map("headers")? })
     }
 
     fn text(&self, field: &str) -> Result<Option<Template>, ConfigError> {
@@ -294,16 +298,26 @@ mod tests {
                 "`mcpServers.s` has both `command` and `url`; `type` must choose one",
             ),
             ("{}", "`mcpServers.s` has neither `command` nor `url`"),
+            ("5", "`mcpServers.s` must be an object"),
             (r#"{"command": "x", "env": {"A": []}}"#, "`mcpServers.s.env.A` must be text"),
             (
                 r#"{"type": "ws", "url": "x"}"#,
-                "`mcpServers.s.type` is `ws`; supported are `stdio` and `http`",
+                "`mcpServers.s.type` is `ws`; supported are `stdio`, `http` and `sse`",
             ),
         ] {
-            assert_eq!(message(&format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#)), expected);
+            let config =
+                parse_config(&format!(r#"{{"mcpServers": {{"s": {entry}, "good": {{"command": "x"}}}}}}"#))
+                    .unwrap();
+            assert_eq!(config.faults.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+            assert_eq!(
+                config.servers.keys().collect::<Vec<_>>(),
+                ["good"],
+                "one fault does not take the others along"
+            );
         }
-        let sse = message(r#"{"mcpServers": {"s": {"type": "sse", "url": "x"}}}"#);
-        assert!(sse.contains("streamable HTTP"), "{sse}");
-        assert!(message(r#"{"mcpServers": {"a b": {}}}"#).contains("\"a b\""));
+        let config =
+            parse_config(r#"{"mcpServers": {"s": {"type": "sse", "url": "x"}, "a b": {}}}"#).unwrap();
+        assert!(matches!(config.servers["s"], ServerConfig::EventStream(_)));
+        assert_eq!(config.faults, [ConfigError::Key { key: "a b".to_owned() }]);
     }
 }

@@ -3,6 +3,7 @@
 //! This crate opens none. The caller dials, checks addresses, adds the credentials of the server, and decides
 //! on proxies and certificates.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,16 @@ use tool::BoxFuture;
 pub trait HttpTransport: Send + Sync {
     /// Sends a request, and returns the answer as soon as its head is there.
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpAnswer, HttpFailure>>;
+}
+
+/// Endpoint of a server.
+pub struct HttpEndpoint {
+    /// URL of the endpoint.
+    pub url: String,
+    /// Headers of every request, with names in lower case. Credentials may be among them, or come from the transport.
+    pub headers: Vec<(String, String)>,
+    /// Sender of the requests.
+    pub transport: Arc<dyn HttpTransport>,
 }
 
 /// Method of a request.
@@ -70,6 +81,11 @@ impl HttpAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns true if the answer is a success with a stream of events.
+    pub(crate) fn is_event_stream(&self) -> bool {
+        (200..300).contains(&self.status) && self.media_type() == "text/event-stream"
     }
 
     /// Returns the media type of the body, in lower case and without parameters.

@@ -19,7 +19,9 @@ pub mod content;
 mod core;
 pub mod definition;
 mod error;
+mod event_stream;
 pub mod expand;
+mod failure;
 mod handshake;
 mod headers;
 mod http;
@@ -46,7 +48,7 @@ pub mod text;
 pub use client::{Client, Completion, Options, ToolCall};
 pub use error::{ClientError, CloseReason};
 pub use handshake::{ClientName, FirstContact};
-pub use http::{HttpAnswer, HttpBody, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
+pub use http::{HttpAnswer, HttpBody, HttpEndpoint, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
 pub use limits::Limits;
 pub use listing::{Listing, PromptArgument, PromptEntry, ResourceEntry, TemplateEntry};
 pub use requests::{
@@ -56,4 +58,3 @@ pub use requests::{
 pub use revision::{Era, Revision};
 pub use server::{LONGEST_INSTRUCTIONS, Offers, ServerFacts};
 pub use stdio::{ProcessStreams, ServerProcess};
-pub use streamable::HttpEndpoint;

@@ -7,8 +7,27 @@ use crate::error::CloseReason;
 /// Longest wait that a server may demand before a stream is resumed.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+/// Maximum length of the type of an event, in bytes.
+const LONGEST_NAME: usize = 64;
+
 /// Maximum length of an id, in bytes. It becomes a header.
 const LONGEST_ID: usize = 1024;
+
+/// Event of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Type of the event; empty if the stream gives none.
+    pub(crate) name: String,
+    /// Data of the event.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Event {
+    /// Returns true for an event that carries a message of the protocol.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self.name.as_str(), "" | "message")
+    }
+}
 
 /// Parser of a stream. Keeps at most one line and one event, each up to the limit.
 pub(crate) struct Events {
@@ -17,6 +36,7 @@ pub(crate) struct Events {
     /// True if the last piece ended with a carriage return, whose line feed may follow.
     after_return: bool,
     is_first: bool,
+    name: String,
     data: Vec<u8>,
     has_data: bool,
     id: Option<String>,
@@ -33,6 +53,7 @@ impl Events {
             line: Vec::new(),
             after_return: false,
             is_first: true,
+            name: String::new(),
             data: Vec::new(),
             has_data: false,
             id: None,
@@ -56,8 +77,8 @@ impl Events {
         Self { id: self.id, retry: self.retry, ..Self::new(self.limit) }
     }
 
-    /// Takes a piece of the stream, and returns the data of the events that it completes, empty ones left out.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, CloseReason> {
+    /// Takes a piece of the stream, and returns the events that it completes, empty ones left out.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<Event>, CloseReason> {
         let mut complete = Vec::new();
         let mut rest = piece;
         while let Some((first, after)) = rest.split_first() {
@@ -88,14 +109,15 @@ impl Events {
         Ok(())
     }
 
-    fn take_line(&mut self, line: &[u8]) -> Result<Option<Vec<u8>>, CloseReason> {
+    fn take_line(&mut self, line: &[u8]) -> Result<Option<Event>, CloseReason> {
         let is_first = std::mem::take(&mut self.is_first);
         let line = if is_first { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) } else { line };
         if line.is_empty() {
             self.id = self.next_id.take().or_else(|| self.id.take());
             let data = std::mem::take(&mut self.data);
             let has_data = std::mem::take(&mut self.has_data);
-            return Ok((has_data && !data.is_empty()).then_some(data));
+            let name = std::mem::take(&mut self.name);
+            return Ok((has_data && !data.is_empty()).then_some(Event { name, data }));
         }
         let (field, value) = match memchr::memchr(b':', line) {
             Some(0) => return Ok(None),
@@ -115,6 +137,11 @@ impl Events {
                     self.data.push(b'\n');
                 }
                 self.data.extend_from_slice(value);
+            }
+            b"event" => {
+                let name = std::str::from_utf8(value).ok().filter(|name| name.len() <= LONGEST_NAME);
+                // A name that is no short text is none that anybody waits for.
+                name.unwrap_or("unknown").clone_into(&mut self.name);
             }
             b"id" => {
                 // An id that no header can carry cannot be resumed from.
@@ -149,7 +176,10 @@ mod tests {
         let mut all = Vec::new();
         for piece in pieces {
             all.extend(
-                parser.push(piece)?.into_iter().map(|data| String::from_utf8_lossy(&data).into_owned()),
+                parser
+                    .push(piece)?
+                    .into_iter()
+                    .map(|event| format!("{}{}", event.name, String::from_utf8_lossy(&event.data))),
             );
         }
         Ok((all, parser))
@@ -159,7 +189,7 @@ mod tests {
     fn events_ids_and_waits_are_read() {
         let stream = "\u{feff}: hello\nid: 1\nretry: 250\ndata:\n\nevent: message\nid: 2\ndata: {\"a\":\ndata: 1}\r\n\r\nid: 3\ndata: cut";
         let (all, parser) = events([stream.as_bytes()], 100).unwrap();
-        assert_eq!(all, ["{\"a\":\n1}"]);
+        assert_eq!(all, ["message{\"a\":\n1}"]);
         assert_eq!((parser.last_id(), parser.retry()), (Some("2"), Some(Duration::from_millis(250))));
         let (_, parser) = events([b"id: a\x01\nretry: 99999999\n\n".as_slice()], 100).unwrap();
         assert_eq!((parser.last_id(), parser.retry()), (None, Some(LONGEST_RETRY)));

@@ -12,14 +12,11 @@ use tool::BoxFuture;
 
 use crate::core::{Core, Outgoing, Wire};
 use crate::error::{ClientError, CloseReason, line};
+use crate::failure::{broken, failure, unreachable};
 use crate::headers;
-use crate::http::{HttpAnswer, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
-use crate::message::{Message, decode};
+use crate::http::{HttpAnswer, HttpEndpoint, HttpFailure, HttpMethod, HttpRequest};
 use crate::revision::{Era, Revision};
-use crate::sse::Events;
-
-/// Maximum length of the body of a failure, in bytes. Only its message is shown.
-const LONGEST_FAILURE: usize = 64 * 1024;
+use crate::sse::{Event, Events};
 
 /// Wait before a stream is resumed, if the server names none.
 const RETRY: Duration = Duration::from_secs(1);
@@ -35,16 +32,6 @@ const MOST_FAILURES: u32 = 10;
 
 /// Header that names the session.
 const SESSION: &str = "mcp-session-id";
-
-/// Endpoint of a server.
-pub struct HttpEndpoint {
-    /// URL of the endpoint.
-    pub url: String,
-    /// Headers of every request, with names in lower case. Credentials may be among them, or come from the transport.
-    pub headers: Vec<(String, String)>,
-    /// Sender of the requests.
-    pub transport: Arc<dyn HttpTransport>,
-}
 
 /// Wire of an endpoint. Clones are the same wire.
 #[derive(Clone)]
@@ -99,7 +86,7 @@ impl Streamable {
         let sent = self.exchange(core, HttpMethod::Post, more, request.message.clone()).await;
         let mut answer = sent.map_err(|failure| unreachable(&failure))?;
         if !(200..300).contains(&answer.status) {
-            return Err(self.failure(core, &mut answer, &request).await);
+            return Err(failure(&mut answer, request.id, method, self.has_session()).await);
         }
         if method == "initialize" {
             *self.0.session.lock() = headers::session_id(answer.header(SESSION));
@@ -146,12 +133,14 @@ impl Streamable {
                 core.timer.sleep(events.retry().unwrap_or(RETRY)).await;
                 let more = vec![("last-event-id".to_owned(), last.clone())];
                 match self.exchange(core, HttpMethod::Get, more, Bytes::new()).await {
-                    Ok(resumed) if is_stream(&resumed) => {
+                    Ok(resumed) if resumed.is_event_stream() => {
                         answer = resumed;
                         break;
                     }
                     Ok(mut refused) if refused.status < 500 => {
-                        return Err(self.failure(core, &mut refused, request).await);
+                        return Err(
+                            failure(&mut refused, request.id, &request.method, self.has_session()).await
+                        );
                     }
                     Ok(_) | Err(_) => {}
                 }
@@ -159,33 +148,6 @@ impl Streamable {
             // A line that was cut off comes again as a whole.
             events = events.resumed();
         }
-    }
-
-    /// Converts an answer with a status that is no success.
-    async fn failure(&self, core: &Core, answer: &mut HttpAnswer, request: &Outgoing) -> ClientError {
-        let status = answer.status;
-        let is_forbidden = status == 403 && answer.header("www-authenticate").is_some();
-        if status == 401 || is_forbidden {
-            return ClientError::Unauthorized {
-                status,
-                challenge: answer.header("www-authenticate").map(line),
-            };
-        }
-        if status == 404 && self.0.session.lock().is_some() {
-            return ClientError::SessionLost;
-        }
-        let retry_after = answer.retry_after();
-        // A body that is too long or breaks off explains nothing.
-        let body =
-            answer.read(LONGEST_FAILURE.min(core.limits.message)).await.ok().flatten().unwrap_or_default();
-        if let Ok(messages) = decode(&body, false)
-            && let Some(Message::Answer { outcome: Err(error), id }) = messages.into_iter().next()
-            && id.is_none_or(|id| id == request.id)
-        {
-            return error.into_refusal(&request.method);
-        }
-        let message = line(&String::from_utf8_lossy(&body));
-        ClientError::Http { method: request.method.clone(), status, message, retry_after }
     }
 
     /// Keeps the stream of notices open (`GET`), as long as the server offers one.
@@ -196,7 +158,7 @@ impl Streamable {
             let more =
                 events.last_id().map(|id| ("last-event-id".to_owned(), id.to_owned())).into_iter().collect();
             match self.exchange(core, HttpMethod::Get, more, Bytes::new()).await {
-                Ok(mut answer) if is_stream(&answer) => {
+                Ok(mut answer) if answer.is_event_stream() => {
                     let opened = core.timer.now();
                     if let Err(reason) = read_stream(core, &mut answer, &mut events, None).await {
                         if let ClientError::Closed(reason) = reason {
@@ -217,6 +179,10 @@ impl Streamable {
             core.timer.sleep(wait.saturating_mul(1 << (failures - 1).min(6)).min(LONGEST_RETRY)).await;
             events = events.resumed();
         }
+    }
+
+    fn has_session(&self) -> bool {
+        self.0.session.lock().is_some()
     }
 
     async fn end_session(&self, core: &Core) {
@@ -306,24 +272,12 @@ async fn read_stream(
             Err(failure) => return Ok(StreamEnd::Broken(line(&failure.message))),
         };
         let mut is_answered = false;
-        for data in events.push(&piece)? {
-            let answered = core.take(&data)?;
+        for event in events.push(&piece)?.into_iter().filter(Event::is_message) {
+            let answered = core.take(&event.data)?;
             is_answered |= until.is_some_and(|id| answered.contains(&id));
         }
         if is_answered {
             return Ok(StreamEnd::Answered);
         }
     }
-}
-
-fn is_stream(answer: &HttpAnswer) -> bool {
-    (200..300).contains(&answer.status) && answer.media_type() == "text/event-stream"
-}
-
-fn unreachable(failure: &HttpFailure) -> ClientError {
-    ClientError::Unreachable { message: line(&failure.message) }
-}
-
-fn broken(method: &str, problem: &str) -> ClientError {
-    ClientError::BrokenStream { method: method.to_owned(), problem: line(problem) }
 }

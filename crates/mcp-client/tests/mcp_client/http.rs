@@ -416,3 +416,85 @@ async fn a_login_that_is_needed_is_known_before_the_handshake() {
     assert_eq!(error, ClientError::Unauthorized { status: 401, challenge: None });
     assert_eq!(seen.notices(), [Notice::Closed(CloseReason::ByCaller)]);
 }
+
+/// Body that a test fills while it is read.
+struct Channel(tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>);
+
+impl HttpBody for Channel {
+    fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, HttpFailure>> {
+        Box::pin(async { Ok(self.0.recv().await.map(Bytes::from)) })
+    }
+}
+
+/// Server of the transport of 2024-11-05: it answers each message on the stream.
+struct EventStreamServer {
+    endpoint: &'static str,
+    stream: Mutex<Option<tokio::sync::mpsc::UnboundedSender<Vec<u8>>>>,
+    posted: Mutex<Vec<String>>,
+}
+
+impl HttpTransport for EventStreamServer {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpAnswer, HttpFailure>> {
+        let answer = |status, kind: &str, body: Box<dyn HttpBody>| HttpAnswer {
+            status,
+            headers: vec![("content-type".to_owned(), kind.to_owned())],
+            body,
+        };
+        let empty = || Box::new(Body(VecDeque::new()));
+        let done = if request.method == HttpMethod::Get {
+            let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+            sender.send(format!("event: endpoint\ndata: {}\n\n", self.endpoint).into_bytes()).unwrap();
+            *self.stream.lock() = Some(sender);
+            answer(200, "text/event-stream", Box::new(Channel(receiver)))
+        } else {
+            self.posted.lock().push(request.url.clone());
+            let message: Value = serde_json::from_slice(&request.body).unwrap();
+            let result = match message["method"].as_str() {
+                Some("initialize") => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}}),
+                Some("tools/call") if message["params"]["name"] == "end" => {
+                    *self.stream.lock() = None;
+                    json!({})
+                }
+                _ => says("by stream"),
+            };
+            if let Some(stream) = &*self.stream.lock()
+                && message.get("id").is_some()
+            {
+                let event = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+                stream
+                    .send(format!("event: other\ndata: x\n\nevent: message\ndata: {event}\n\n").into_bytes())
+                    .unwrap();
+            }
+            answer(202, "", empty())
+        };
+        Box::pin(std::future::ready(Ok(done)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_transport_of_2024_carries_everything_on_one_stream_of_its_own_server() {
+    let connect = async |named: &'static str, seen: &Seen| {
+        let server =
+            EventStreamServer { endpoint: named, stream: Mutex::default(), posted: Mutex::default() };
+        let server = Arc::new(server);
+        let url = "https://example.com/sse".to_owned();
+        let endpoint = HttpEndpoint { url, headers: Vec::new(), transport: server.clone() };
+        (Client::over_event_stream(endpoint, options(seen, FirstContact::Discover)).await, server)
+    };
+    let seen = Seen::default();
+    let (client, server) = connect("/messages?session=1", &seen).await;
+    let client = client.unwrap();
+    assert_eq!(client.facts().revision, Revision::V20241105);
+    assert_eq!(text(&client.call_tool(call("t")).await), "by stream");
+    assert_eq!(*server.posted.lock(), ["https://example.com/messages?session=1"; 3]);
+    let error = client.call_tool(call("end")).await.unwrap_err();
+    assert_eq!(error, ClientError::Closed(CloseReason::ByServer));
+    assert_eq!(seen.notices(), [Notice::Closed(CloseReason::ByServer)]);
+    for stolen in ["https://evil.example/messages", "//evil.example/m", "http://example.com/m"] {
+        let error = connect(stolen, &Seen::default()).await.0.err().unwrap();
+        assert!(
+            matches!(&error, ClientError::BrokenStream { problem, .. } if problem.contains("another server")),
+            "{error}"
+        );
+    }
+}
