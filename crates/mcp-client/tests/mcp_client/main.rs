@@ -13,6 +13,7 @@ mod hostile;
 mod http;
 mod names;
 mod official;
+mod random;
 mod sessions;
 mod speed;
 mod stateless;

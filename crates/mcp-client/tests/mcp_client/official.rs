@@ -229,13 +229,13 @@ async fn a_server_ends_when_its_input_closes() {
     assert_eq!(seen.notices().len(), 1);
 }
 
-#[tokio::test]
-async fn server_everything_works_over_streamable_http() {
+/// Uses server-everything over HTTP. `mode` is its own name for the transport, `path` that of the endpoint.
+async fn uses_everything_over_http(mode: &str, path: &str) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let words = node("server-everything");
     let mut server = tokio::process::Command::new(&words[0])
         .arg(&words[1])
-        .arg("streamableHttp")
+        .arg(mode)
         .env("PORT", port.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -253,11 +253,14 @@ async fn server_everything_works_over_streamable_http() {
     tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
     let seen = Seen::able(Abilities { sampling: true, forms: true, urls: false, roots: true });
     let endpoint = HttpEndpoint {
-        url: format!("http://127.0.0.1:{port}/mcp"),
+        url: format!("http://127.0.0.1:{port}{path}"),
         headers: Vec::new(),
         transport: Arc::new(LocalTransport),
     };
-    let client = Client::over_http(endpoint, options(&seen)).await.unwrap();
+    let client = match mode {
+        "sse" => Client::over_event_stream(endpoint, options(&seen)).await.unwrap(),
+        _ => Client::over_http(endpoint, options(&seen)).await.unwrap(),
+    };
     assert!(offered("everything", &client).await.contains(&"everything__echo".to_owned()));
     let echo = client
         .call_tool(ToolCall { arguments: arguments(&json!({"message": "über HTTP"})), ..call("echo") })
@@ -271,4 +274,14 @@ async fn server_everything_works_over_streamable_http() {
     assert!(text(&answer).contains("hi"), "{answer:?}");
     client.end(Duration::from_secs(5)).await;
     server.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn server_everything_works_over_streamable_http() {
+    uses_everything_over_http("streamableHttp", "/mcp").await;
+}
+
+#[tokio::test]
+async fn server_everything_works_over_the_transport_of_2024() {
+    uses_everything_over_http("sse", "/sse").await;
 }
