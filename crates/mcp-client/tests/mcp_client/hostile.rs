@@ -318,12 +318,14 @@ async fn a_loop_of_sampling_is_refused_and_then_cut_off() {
 async fn requests_that_nobody_declared_or_that_belong_to_no_call_are_refused() {
     let seen = Seen::able(Abilities { forms: true, roots: true, ..Abilities::default() });
     let (told, hears) = tokio::sync::oneshot::channel();
+    let (idle, is_idle) = tokio::sync::oneshot::channel();
     let client = connect(&seen, |mut server| async move {
         let mut answers = Vec::new();
         for (id, method) in [(1, "elicitation/create"), (2, "roots/list"), (3, "ping")] {
             server.send(json!({"jsonrpc": "2.0", "id": id, "method": method})).await;
             answers.push(server.next().await.unwrap());
         }
+        idle.send(()).unwrap();
         let request = server.expect("tools/call").await;
         for (id, method, mode) in [
             (4, "sampling/createMessage", "form"),
@@ -341,22 +343,38 @@ async fn requests_that_nobody_declared_or_that_belong_to_no_call_are_refused() {
         server.until_closed().await;
     })
     .await;
-    tokio::task::yield_now().await;
-    let (answer, answers) = tokio::join!(client.call_tool(call("t")), hears);
-    let answers: Vec<String> = answers
-        .unwrap()
-        .iter()
-        .map(|answer| {
-            format!(
-                "{} {}",
-                answer["id"],
-                answer.get("error").map_or(json!("ok"), |error| error["code"].clone())
-            )
-        })
-        .collect();
-    assert_eq!(text(&answer), "ok");
-    // The order of tasks decides if the first one came before the call; it is answered either way.
-    assert_eq!(answers[1..], ["2 \"ok\"", "3 \"ok\"", "4 -32601", "5 -32601", "6 \"ok\"", "7 -32601"]);
+    is_idle.await.unwrap();
+    assert_eq!(text(&client.call_tool(call("t")).await), "ok");
+    let code = |answer: &Value| answer.get("error").map_or(json!("ok"), |error| error["code"].clone());
+    let answers = hears.await.unwrap();
+    let shown: Vec<String> =
+        answers.iter().map(|answer| format!("{} {}", answer["id"], code(answer))).collect();
+    assert_eq!(shown, ["1 -1", "2 \"ok\"", "3 \"ok\"", "4 -32601", "5 -32601", "6 \"ok\"", "7 -32601"]);
+    assert_eq!(answers[0]["error"]["message"], "nobody calls this server now");
+    assert_eq!(seen.requests(), ["roots", "elicitation"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_answers_to_withdrawn_calls_are_no_fault() {
+    let seen = Seen::default();
+    let many = limits().stray_answers + 5;
+    let client = connect(&seen, move |mut server| async move {
+        for _ in 0..many {
+            let request = server.expect("tools/call").await;
+            server.expect("notifications/cancelled").await;
+            server.answer(&request, says("late")).await;
+        }
+        let ping = server.expect("ping").await;
+        server.answer(&ping, json!({})).await;
+        server.until_closed().await;
+    })
+    .await;
+    for _ in 0..many {
+        let short = ToolCall { timeout: Some(Duration::from_secs(1)), ..call("slow") };
+        assert!(matches!(client.call_tool(short).await, Err(ClientError::Timeout { .. })));
+    }
+    client.ping().await.unwrap();
+    assert_eq!(client.closed(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -412,6 +430,23 @@ async fn lists_without_end_have_bounds() {
     })
     .await;
     assert!(matches!(circle.list_tools().await, Err(ClientError::InvalidAnswer { .. })));
+    let seen = Seen::default();
+    let streams = start(&seen, |mut server| async move {
+        server.handshake().await;
+        for number in 0.. {
+            let Some(request) = server.next().await else { return };
+            let page = json!({"tools": [], "nextCursor": format!("c{number}"), "_meta": "x".repeat(40_000)});
+            server.answer(&request, page).await;
+        }
+    });
+    let mut small = options(&seen, FirstContact::Handshake);
+    small.limits.list = 100_000;
+    let long = Client::over_streams(streams, small).await.unwrap();
+    let error = long.list_tools().await.unwrap_err();
+    assert_eq!(
+        error,
+        ClientError::TooMuch { method: "tools/list".to_owned(), limit: 100_000, unit: "bytes" }
+    );
 }
 
 #[tokio::test(start_paused = true)]

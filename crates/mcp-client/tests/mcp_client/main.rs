@@ -11,6 +11,7 @@ mod conformance;
 mod fake;
 mod hostile;
 mod http;
+mod login;
 mod names;
 mod official;
 mod random;
