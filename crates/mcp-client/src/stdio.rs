@@ -110,7 +110,12 @@ pub(crate) fn serve(core: &Arc<Core>, ends: StdioEnds) {
     core.tasks.start(async move {
         while let Some(message) = messages.recv().await {
             if let Err(error) = write(&mut input, &message).await {
-                writer.close(&CloseReason::Stream(error.to_string()));
+                let is_gone = error.kind() == std::io::ErrorKind::BrokenPipe;
+                writer.close(&if is_gone {
+                    CloseReason::ByServer
+                } else {
+                    CloseReason::Stream(error.to_string())
+                });
                 return;
             }
         }

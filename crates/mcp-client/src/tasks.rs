@@ -37,7 +37,9 @@ impl Tasks {
 
     /// Ends all tasks, and starts none any longer.
     pub(crate) fn end(&self) {
-        // Dropping the set aborts its tasks.
-        drop(self.running.lock().take());
+        // Dropping the set aborts its tasks. It happens without the lock, because a task may start another one
+        // while it is dropped.
+        let running = self.running.lock().take();
+        drop(running);
     }
 }

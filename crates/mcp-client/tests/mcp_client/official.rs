@@ -21,7 +21,7 @@ use mcp_client::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use tokio::io::AsyncBufReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::fake::{RuntimeTimer, Seen, call, text};
 use crate::transport::LocalTransport;
@@ -284,4 +284,53 @@ async fn server_everything_works_over_streamable_http() {
 #[tokio::test]
 async fn server_everything_works_over_the_transport_of_2024() {
     uses_everything_over_http("sse", "/sse").await;
+}
+
+/// Prints how much the client adds to a call. Nothing here depends on the figure.
+#[tokio::test]
+async fn calls_of_server_everything_are_timed_with_the_client_and_without() {
+    let home = tempfile::tempdir().unwrap();
+    let client = connect(node("server-everything"), home.path(), &Seen::default()).await;
+    let message = arguments(&json!({"message": "hello"}));
+    let (mut with_client, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..300 {
+        let before = Instant::now();
+        client.call_tool(ToolCall { arguments: message.clone(), ..call("echo") }).await.unwrap();
+        with_client.push(before.elapsed());
+    }
+    let words = node("server-everything");
+    let mut child = tokio::process::Command::new(&words[0])
+        .arg(&words[1])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+    }});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    input.write_all(format!("{initialize}\n{ready}\n").as_bytes()).await.unwrap();
+    lines.next_line().await.unwrap().unwrap();
+    for id in 1..=300 {
+        let params = json!({"name": "echo", "arguments": message});
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let (line, end) = (format!("{request}\n"), format!("\"id\":{id}}}"));
+        let before = Instant::now();
+        input.write_all(line.as_bytes()).await.unwrap();
+        while !lines.next_line().await.unwrap().unwrap().contains(&end) {}
+        without.push(before.elapsed());
+    }
+    let median = |mut times: Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2]
+    };
+    println!(
+        "echo of server-everything: {:?} with the client, {:?} without",
+        median(with_client),
+        median(without)
+    );
 }
