@@ -19,6 +19,9 @@ use crate::revision::Revision;
 /// their deadline.
 const QUEUE: usize = 16;
 
+/// Maximum length of a message that is copied to be written at once, in bytes: the buffer of a pipe.
+const LONGEST_COPY: usize = 64 * 1024;
+
 /// Process of a server, which the caller owns.
 pub trait ServerProcess: Send + Sync {
     /// Kills the process with everything that it started. Does not block, and may be called again.
@@ -123,8 +126,13 @@ pub(crate) fn serve(core: &Arc<Core>, ends: StdioEnds) {
 }
 
 async fn write(input: &mut (dyn AsyncWrite + Send + Unpin), message: &Bytes) -> std::io::Result<()> {
-    input.write_all(message).await?;
-    input.write_all(b"\n").await?;
+    if message.len() <= LONGEST_COPY {
+        // One write instead of two, so that the server wakes up once.
+        input.write_all(&[message.as_ref(), b"\n"].concat()).await?;
+    } else {
+        input.write_all(message).await?;
+        input.write_all(b"\n").await?;
+    }
     input.flush().await
 }
 
