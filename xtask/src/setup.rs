@@ -7,7 +7,8 @@
 //! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary
 //!   tests run this one.
 //! - `target/test-tools/agents/bin/python`: a Python with agent frameworks.
-//! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK, the benchmark's peer, and the
+//! - `target/test-tools/servers/bin/python`: a Python with official MCP servers.
+//! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK, official MCP servers, and the
 //!   compiler of the browser extension.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
@@ -83,6 +84,7 @@ pub(crate) fn run_all(repository: &Repository) -> Result<()> {
     install_python_tools(repository, "venv", "requirements.txt", &[])?;
     // Python compiles the files that the tests import, which are about half of them.
     install_python_tools(repository, "agents", "agents.txt", &["--no-compile"])?;
+    install_python_tools(repository, "servers", "servers.txt", &[])?;
     install_node_tools(repository)?;
     embedding::install(repository)?;
     language::install(repository)

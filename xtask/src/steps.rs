@@ -67,8 +67,12 @@ pub(crate) fn run_crate(repository: &Repository, name: &str) -> Result<()> {
 const WHOLE_BINARY: &str = "handfast";
 
 /// Examples that tests start as separate programs, which a build of tests leaves out.
-const STARTED_BY_TESTS: [(&str, &str); 3] =
-    [("sandbox", "attempt"), ("sandbox", "run_cell"), ("handfast", "mcp_conformance")];
+const STARTED_BY_TESTS: [(&str, &str); 4] = [
+    ("sandbox", "attempt"),
+    ("sandbox", "run_cell"),
+    ("handfast", "mcp_conformance"),
+    ("mcp-client", "conformance_client"),
+];
 
 /// Returns the arguments of cargo for each check of one crate.
 fn checks_of(name: &str) -> Vec<Vec<&str>> {

@@ -46,6 +46,8 @@ enum Layer {
     Models,
     /// A model of language that runs on this machine.
     LocalModels,
+    /// The protocol of foreign tool servers, behind connections that the caller hands in.
+    ToolServers,
     /// The loop of agents over interfaces that the caller implements.
     Agents,
     /// The knowledge base, and search in it.
@@ -83,12 +85,12 @@ enum Layer {
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs,
     Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy,
-    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary,
-    Xtask,
+    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, ToolServers, Tools,
+    Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 45] = [
+const LAYERS: [(&str, Layer); 46] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -112,6 +114,7 @@ const LAYERS: [(&str, Layer); 45] = [
     ("embed-bert", Meaning),
     ("llm", Models),
     ("llm-local", LocalModels),
+    ("mcp-client", ToolServers),
     ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
@@ -169,6 +172,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
             "traces",
             "fetch",
             "handfast",
+            "mcp-client",
         ],
         "tools, policy and mechanisms know no async runtime",
     ),
@@ -189,7 +193,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
-        Syntax | Dialects | Models => &[Vocabulary],
+        Syntax | Dialects | Models | ToolServers => &[Vocabulary],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],
         Agents => &[Vocabulary, Models],
@@ -232,6 +236,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Jobs,
             Models,
             LocalModels,
+            ToolServers,
             Agents,
             Budgets,
         ],
@@ -354,6 +359,7 @@ mod tests {
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("llm", &[edge("tool")]),
             package("llm-local", &[edge("llm"), edge("simd"), edge("tool")]),
+            package("mcp-client", &[edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -379,6 +385,8 @@ mod tests {
             ("llm", "vault"),
             ("llm", "llm-local"),
             ("llm-local", "fetch"),
+            ("mcp-client", "fetch"),
+            ("mcp-client", "sandbox"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),
