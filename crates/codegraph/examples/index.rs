@@ -1,0 +1,88 @@
+//! Indexes a folder, prints the time of each part, and answers queries in openCypher.
+//!
+//! `cargo run --release -p codegraph --example index -- FOLDER [QUERY...]`
+
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use codegraph::{Change, CodeIndex, ExtractLimits, NoStore, Sources, is_indexed};
+
+/// A folder of this machine.
+struct Folder(PathBuf);
+
+impl Sources for Folder {
+    fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        let mut open = vec![self.0.clone()];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let Ok(kind) = entry.file_type() else { continue };
+                let name = entry.file_name();
+                if kind.is_dir() && name != ".git" && name != "target" && name != "node_modules" {
+                    open.push(entry.path());
+                } else if kind.is_file()
+                    && let Ok(path) = entry.path().strip_prefix(&self.0)
+                {
+                    paths.push(path.to_string_lossy().into_owned());
+                }
+            }
+        }
+        paths
+    }
+
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.0.join(Path::new(path))).ok()
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = Folder(arguments.next().ok_or("name a folder")?.into());
+    let contents: Vec<(String, Vec<u8>)> = folder
+        .paths()
+        .into_iter()
+        .filter(|path| is_indexed(path))
+        .filter_map(|path| folder.read(&path).map(|content| (path, content)))
+        .collect();
+    let started = Instant::now();
+    let changes = contents.iter().cloned().map(|(path, content)| Change::Written { path, content }).collect();
+    let mut index = CodeIndex::new(ExtractLimits::default());
+    let update = index.apply(changes, &mut NoStore);
+    let indexed = started.elapsed();
+    let graph = index.graph("folder")?;
+    let all = started.elapsed();
+    let lines = index.line_count();
+    let rate = u128::from(lines) * 1000 / all.as_millis().max(1);
+    println!(
+        "{} files, {lines} lines: {} extracted, {} resolved in {indexed:.2?}, with the graph {all:.2?}: {rate} lines/s",
+        index.file_count(),
+        update.extracted,
+        update.resolved
+    );
+    if let Some((path, content)) = contents.iter().find(|(path, _)| index.facts(path).is_some()) {
+        let mut content = content.clone();
+        content.extend_from_slice(b"\n\n");
+        let started = Instant::now();
+        let update = index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
+        let graph = index.graph("folder")?;
+        drop(graph);
+        println!("one neutral edit: {} resolved, {:.2?}", update.resolved, started.elapsed());
+    }
+    for query in arguments {
+        let started = Instant::now();
+        match cypher::query(&graph, &query, &cypher::Parameters::new(), &cypher::Options::default()) {
+            Ok(answer) => {
+                println!("{}", answer.columns.join("\t"));
+                for row in &answer.rows {
+                    println!("{}", row.iter().map(ToString::to_string).collect::<Vec<_>>().join("\t"));
+                }
+                println!("-- {} rows, {:.2?}", answer.rows.len(), started.elapsed());
+            }
+            Err(error) => println!("{error}"),
+        }
+    }
+    Ok(())
+}

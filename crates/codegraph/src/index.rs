@@ -1,0 +1,264 @@
+//! The index of a project: the facts of its files, and the relationships that follow from them. After any
+//! changes it is equal to an index that was built anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::extract::{ExtractLimits, extract, is_supported};
+use crate::facts::{FactsKey, FileFacts};
+use crate::interface::interface;
+use crate::language::{Family, Language};
+use crate::links::{FileLinks, collect};
+use crate::project::{Project, is_manifest};
+use crate::sources::{Change, Sources};
+use crate::symbols::SymbolKeys;
+use crate::world::{SourceFile, World};
+
+/// The index of a project.
+#[derive(Debug, Clone, Default)]
+pub struct CodeIndex {
+    limits: ExtractLimits,
+    files: BTreeMap<Arc<str>, IndexedFile>,
+    manifests: BTreeMap<String, Vec<u8>>,
+    /// Relationships of each file, with the key of everything that they depend on.
+    resolved: HashMap<Arc<str>, ([u8; 32], Arc<FileLinks>)>,
+    generation: u64,
+}
+
+/// A file of the index.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexedFile {
+    /// Key of the facts.
+    pub(crate) key: FactsKey,
+    /// Hash of the content.
+    pub(crate) content: [u8; 32],
+    /// Size, in bytes.
+    pub(crate) size: usize,
+    /// Facts.
+    pub(crate) facts: Arc<FileFacts>,
+    /// Hash of the interface.
+    interface: [u8; 32],
+    /// Keys of the definitions.
+    pub(crate) keys: Arc<SymbolKeys>,
+}
+
+/// The work that an update did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Update {
+    /// Number of files whose facts were extracted.
+    pub extracted: usize,
+    /// Number of files whose relationships were resolved.
+    pub resolved: usize,
+}
+
+/// Facts that are kept elsewhere, by their keys.
+pub trait FactsStore {
+    /// Returns the facts of a key, if they are kept.
+    fn load(&self, key: &FactsKey) -> Option<FileFacts>;
+
+    /// Keeps the facts of a key.
+    fn save(&mut self, key: &FactsKey, facts: &FileFacts);
+}
+
+/// A store that keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoStore;
+
+impl FactsStore for NoStore {
+    fn load(&self, _key: &FactsKey) -> Option<FileFacts> {
+        None
+    }
+
+    fn save(&mut self, _key: &FactsKey, _facts: &FileFacts) {}
+}
+
+impl CodeIndex {
+    /// Creates an empty index.
+    pub fn new(limits: ExtractLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Creates the index of a project.
+    pub fn build(sources: &dyn Sources, limits: ExtractLimits) -> Self {
+        let mut index = Self::new(limits);
+        let mut changes = Vec::new();
+        for path in sources.paths() {
+            if is_indexed(&path)
+                && let Some(content) = sources.read(&path)
+            {
+                changes.push(Change::Written { path, content });
+            }
+        }
+        index.apply(changes, &mut NoStore);
+        index
+    }
+
+    /// Applies changes of files, in the order in which they are given, and resolves what depends on them.
+    pub fn apply(&mut self, changes: Vec<Change>, store: &mut dyn FactsStore) -> Update {
+        let mut update = Update::default();
+        for change in changes {
+            match change {
+                Change::Removed { path } => {
+                    self.files.remove(path.as_str());
+                    self.manifests.remove(&path);
+                }
+                Change::Written { path, content } => {
+                    if is_manifest(&path) {
+                        self.manifests.insert(path, content);
+                    } else if let Some(language) = Language::of_path(&path).filter(|known| is_supported(*known)) {
+                        update.extracted += self.write(path.into(), language, &content, store);
+                    }
+                }
+            }
+        }
+        update.resolved = self.resolve();
+        self.generation += 1;
+        update
+    }
+
+    /// Takes the new content of a file. Returns 1 if its facts were extracted, and 0 if they were known.
+    fn write(&mut self, path: Arc<str>, language: Language, content: &[u8], store: &mut dyn FactsStore) -> usize {
+        let language = refined(language, content);
+        let key = FactsKey::new(language, content);
+        if self.files.get(&path).is_some_and(|known| known.key == key) {
+            return 0;
+        }
+        let known = store.load(&key);
+        let is_new = known.is_none();
+        let Some(facts) = known.or_else(|| extract(language, content, &self.limits)) else { return 0 };
+        if is_new {
+            store.save(&key, &facts);
+        }
+        let file = IndexedFile {
+            key,
+            content: *blake3::hash(content).as_bytes(),
+            size: content.len(),
+            interface: interface(&facts),
+            keys: Arc::new(SymbolKeys::new(&path, &facts)),
+            facts: Arc::new(facts),
+        };
+        self.files.insert(path, file);
+        usize::from(is_new)
+    }
+
+    /// Resolves the files whose relationships may have changed. Returns their number.
+    fn resolve(&mut self) -> usize {
+        let mut project = Project::default();
+        let mut manifests = blake3::Hasher::new();
+        for (path, content) in &self.manifests {
+            project.add(path, content);
+            manifests.update(path.as_bytes());
+            manifests.update(&[0]);
+            manifests.update(blake3::hash(content).as_bytes());
+        }
+        let surroundings = self.surroundings(&manifests);
+        let mut stale: BTreeMap<Family, Vec<(Arc<str>, [u8; 32])>> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            let mut hasher = surroundings.get(&family).cloned().unwrap_or_default();
+            if !family.is_dynamic() {
+                hasher.update(path.as_bytes());
+                hasher.update(&file.key.0);
+            }
+            let key = *hasher.finalize().as_bytes();
+            if self.resolved.get(path).is_none_or(|(known, _)| *known != key) {
+                stale.entry(family).or_default().push((path.clone(), key));
+            }
+        }
+        self.resolved.retain(|path, _| self.files.contains_key(path));
+        let mut count = 0;
+        if stale.is_empty() {
+            return count;
+        }
+        let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile { path: path.clone(), facts: file.facts.clone() };
+        let is_stale = |file: &IndexedFile| stale.contains_key(&file.facts.language.family());
+        let sources: Vec<SourceFile> = self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
+        let keys: Vec<Arc<SymbolKeys>> =
+            self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
+        let world = World::new(&sources, project);
+        for (family, files) in stale {
+            let numbered = files.into_iter().filter_map(|(path, key)| Some((world.file_at(&path)?, path, key)));
+            let numbered: Vec<_> = numbered.collect();
+            count += numbered.len();
+            let groups: Vec<Vec<u32>> = if family.is_dynamic() {
+                vec![numbered.iter().map(|(file, ..)| *file).collect()]
+            } else {
+                numbered.iter().map(|(file, ..)| vec![*file]).collect()
+            };
+            let links = groups.iter().flat_map(|group| collect(&world, &keys, group));
+            for ((_, path, key), links) in numbered.iter().zip(links) {
+                self.resolved.insert(path.clone(), (*key, Arc::new(links)));
+            }
+        }
+        count
+    }
+
+    /// Returns what the files of each family depend on: of a family that is resolved as a whole the facts of all
+    /// its files, of another one their interfaces.
+    fn surroundings(&self, manifests: &blake3::Hasher) -> BTreeMap<Family, blake3::Hasher> {
+        let mut all: BTreeMap<Family, blake3::Hasher> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            let hasher = all.entry(family).or_insert_with(|| manifests.clone());
+            hasher.update(path.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(if family.is_dynamic() { &file.key.0 } else { &file.interface });
+        }
+        all
+    }
+
+    /// Returns the files by their paths.
+    pub(crate) fn files(&self) -> &BTreeMap<Arc<str>, IndexedFile> {
+        &self.files
+    }
+
+    /// Returns the relationships that start in a file.
+    pub(crate) fn links(&self, path: &str) -> Option<&Arc<FileLinks>> {
+        self.resolved.get(path).map(|(_, links)| links)
+    }
+
+    /// Returns the number of files.
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns the number of lines of all files.
+    pub fn line_count(&self) -> u64 {
+        self.files.values().map(|file| u64::from(file.facts.line_count)).sum()
+    }
+
+    /// Returns the number of updates so far.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns the facts of a file.
+    pub fn facts(&self, path: &str) -> Option<&FileFacts> {
+        self.files.get(path).map(|file| &*file.facts)
+    }
+
+    /// Returns the paths and the hashes (blake3) of the contents of all files.
+    pub fn content_hashes(&self) -> impl Iterator<Item = (&str, &[u8; 32])> {
+        self.files.iter().map(|(path, file)| (&**path, &file.content))
+    }
+}
+
+/// Returns true if a file of this path is read: code of a language that was compiled in, or a manifest.
+pub fn is_indexed(path: &str) -> bool {
+    is_manifest(path) || Language::of_path(path).is_some_and(is_supported)
+}
+
+/// Returns the language of a file, after a look at its content: a header may be one of C++.
+fn refined(language: Language, content: &[u8]) -> Language {
+    if language != Language::C || !is_supported(Language::Cpp) {
+        return language;
+    }
+    let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
+    let is_cpp = head.lines().any(|line| {
+        let line = line.trim_start();
+        ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"]
+            .iter()
+            .any(|start| line.starts_with(start))
+    });
+    if is_cpp { Language::Cpp } else { language }
+}

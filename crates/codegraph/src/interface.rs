@@ -1,0 +1,200 @@
+//! The interface of a file: the part of its facts that the resolution of other files can depend on. An edit
+//! inside of a function leaves it as it is.
+
+use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow, VariableKind};
+
+/// Maximum number of expressions that one declaration contributes.
+const MAXIMUM_EXPRESSIONS: usize = 4_000;
+
+/// Returns a hash of the interface of a file.
+pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
+    let mut writer = Writer { facts, ordinals: ordinals(facts), hasher: blake3::Hasher::new() };
+    writer.text(facts.language.name());
+    writer.text(&facts.package);
+    for (at, definition) in facts.definitions.iter().enumerate() {
+        if writer.is_nested(at) || definition.kind == DefinitionKind::Lambda {
+            continue;
+        }
+        writer.text(facts.name(definition.name));
+        writer.number(definition.kind as u32);
+        writer.number(definition.visibility as u32);
+        writer.number(writer.ordinal(definition.parent));
+        let traits = definition.traits;
+        let bits = [
+            traits.is_test,
+            traits.is_static,
+            traits.is_class_method,
+            traits.is_property,
+            traits.is_abstract,
+            traits.is_generator,
+            traits.is_default_export,
+            traits.is_exported,
+            definition.receiver.is_some(),
+        ];
+        writer.hasher.update(&bits.map(u8::from));
+        writer.expression(definition.result);
+        writer.expression(definition.attached_to);
+        for base in &definition.bases {
+            writer.number(u32::from(base.is_implemented));
+            writer.expression(base.expression);
+        }
+        writer.text(";");
+    }
+    for variable in &facts.variables {
+        use VariableKind::{Case, Constant, Field, Global};
+        if matches!(variable.kind, Case | Constant | Field | Global) {
+            writer.text(facts.name(variable.name));
+            writer.number(variable.kind as u32);
+            writer.number(writer.ordinal(variable.scope));
+            writer.expression(variable.declared);
+        }
+    }
+    for flow in &facts.flows {
+        if let Flow::Assign { target, value } = flow
+            && let Expression::Variable(variable) = facts.expression(*target)
+            && let Some(known) = facts.variables.get(variable as usize)
+        {
+            use VariableKind::{Case, Constant, Field, Global};
+            if matches!(known.kind, Case | Constant | Field | Global) {
+                writer.number(variable);
+                writer.expression(*value);
+            }
+        }
+    }
+    for import in &facts.imports {
+        writer.text(&import.path);
+        writer.text(facts.name(import.member));
+        writer.text(facts.name(import.alias));
+        writer.number(import.kind as u32);
+        writer.number(u32::from(import.level));
+        writer.number(writer.ordinal(import.scope));
+        writer.number(u32::from(import.is_exported));
+    }
+    *writer.hasher.finalize().as_bytes()
+}
+
+struct Writer<'a> {
+    facts: &'a FileFacts,
+    /// Number of each definition among those outside of functions; `None` inside.
+    ordinals: Vec<Option<u32>>,
+    hasher: blake3::Hasher,
+}
+
+fn ordinals(facts: &FileFacts) -> Vec<Option<u32>> {
+    let mut ordinals: Vec<Option<u32>> = Vec::with_capacity(facts.definitions.len());
+    let mut next = 0;
+    for (at, definition) in facts.definitions.iter().enumerate() {
+        let around = facts.definitions.get(definition.parent as usize);
+        let is_in_function = at != 0 && around.is_some_and(|around| around.kind.is_function());
+        let is_inside = at != 0 && ordinals.get(definition.parent as usize).copied().flatten().is_none();
+        if is_in_function || is_inside || definition.kind == DefinitionKind::Lambda {
+            ordinals.push(None);
+        } else {
+            ordinals.push(Some(next));
+            next += 1;
+        }
+    }
+    ordinals
+}
+
+impl Writer<'_> {
+    fn is_nested(&self, definition: usize) -> bool {
+        self.ordinals.get(definition).copied().flatten().is_none()
+    }
+
+    fn ordinal(&self, definition: u32) -> u32 {
+        self.ordinals.get(definition as usize).copied().flatten().unwrap_or(u32::MAX)
+    }
+
+    fn text(&mut self, text: &str) {
+        self.hasher.update(text.as_bytes());
+        self.hasher.update(&[0]);
+    }
+
+    fn number(&mut self, number: u32) {
+        self.hasher.update(&number.to_le_bytes());
+    }
+
+    /// Writes an expression and its parts, without their lines.
+    fn expression(&mut self, expression: ExpressionId) {
+        let mut open = vec![expression];
+        let mut written = 0;
+        while let Some(at) = open.pop() {
+            written += 1;
+            if written > MAXIMUM_EXPRESSIONS {
+                break;
+            }
+            let facts = self.facts;
+            match facts.expression(at) {
+                Expression::Unknown => self.text("?"),
+                Expression::Name { name, scope } => {
+                    self.text(facts.name(name));
+                    self.number(self.ordinal(scope));
+                }
+                Expression::Variable(variable) => {
+                    if let Some(variable) = facts.variables.get(variable as usize) {
+                        self.text(facts.name(variable.name));
+                        self.number(self.ordinal(variable.scope));
+                    }
+                }
+                Expression::Definition(definition) => {
+                    self.text("definition");
+                    self.number(self.ordinal(definition));
+                }
+                Expression::Member { object, name } => {
+                    self.text(".");
+                    self.text(facts.name(name));
+                    open.push(object);
+                }
+                Expression::Path { object, name } => {
+                    self.text("::");
+                    self.text(facts.name(name));
+                    open.push(object);
+                }
+                Expression::Call { callee, arguments } => {
+                    self.text("()");
+                    self.number(arguments.length);
+                    open.push(callee);
+                    open.extend_from_slice(facts.list(arguments));
+                }
+                Expression::New { class, arguments } => {
+                    self.text("new");
+                    self.number(arguments.length);
+                    open.push(class);
+                }
+                Expression::This { scope } | Expression::Super { scope } => {
+                    self.text("this");
+                    self.number(self.ordinal(scope));
+                }
+                Expression::Keyword { name, value } => {
+                    self.text(facts.name(name));
+                    open.push(value);
+                }
+                Expression::Spread(inner)
+                | Expression::Element(inner)
+                | Expression::Inner(inner)
+                | Expression::Instance(inner) => {
+                    self.text("<");
+                    open.push(inner);
+                }
+                Expression::List(span) | Expression::Dictionary(span) | Expression::Choice(span) => {
+                    self.text("[]");
+                    self.number(span.length);
+                    open.extend_from_slice(facts.list(span));
+                }
+                Expression::Index { object, key } => {
+                    self.text("[");
+                    open.extend([object, key]);
+                }
+                Expression::Text(name) => self.text(facts.name(name)),
+                Expression::Number(number) => self.number(number),
+                Expression::Generic { base, arguments } => {
+                    self.text("<>");
+                    self.number(arguments.length);
+                    open.push(base);
+                    open.extend_from_slice(facts.list(arguments));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The graph of code: which functions, types and files there are, and which of them call, import and inherit
+//! from which.
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod extract;
+mod facts;
+mod graph;
+mod index;
+mod interface;
+mod language;
+mod languages;
+mod lowering;
+mod links;
+mod project;
+mod relation;
+mod solve;
+mod sources;
+mod symbols;
+mod world;
+
+pub use extract::{ExtractLimits, extract, is_supported};
+pub use facts::{
+    Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
+    FactsKey, FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId, VariableKind,
+    Visibility,
+};
+pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
+pub use language::{Family, Language};
+pub use relation::{Confidence, LABELS, Relation, Via};
+pub use sources::{Change, Sources};

@@ -1,0 +1,526 @@
+//! Members and elements of values.
+
+use super::evaluate::number_symbol;
+use super::{Solver, Value};
+use crate::facts::{DefinitionKind, Expression, ExpressionId};
+use crate::language::Family;
+use crate::world::{Entry, FileId, GlobalDefinition, Search, Symbol};
+
+/// Maximum number of names in the path of something outside.
+const MAXIMUM_PATH: usize = 6;
+
+impl Solver<'_> {
+    /// Adds the values of a member to an expression.
+    pub(super) fn member(&mut self, file: FileId, id: ExpressionId, object: ExpressionId, name: Symbol) {
+        let Some(node) = self.expression_node(file, id) else { return };
+        let mut values = Vec::new();
+        if let Some(class) = self.super_class(file, object) {
+            self.inherited_values(class, name, &mut values);
+        } else {
+            for value in self.values(file, object).to_vec() {
+                self.member_values(file, value, name, &mut values);
+            }
+        }
+        self.add_all(node, &values);
+    }
+
+    /// Returns the class whose bases an expression for the receiver as its base means.
+    pub(crate) fn super_class(&self, file: FileId, object: ExpressionId) -> Option<GlobalDefinition> {
+        let found = self.world.file(file)?;
+        let facts = &found.facts;
+        match facts.expression(object) {
+            Expression::Super { scope } => self.world.class_around(found.first_definition + scope),
+            Expression::Call { callee, .. } if found.family == Family::Python => match facts.expression(callee) {
+                Expression::Name { name, scope } if facts.name(name) == "super" => {
+                    self.world.class_around(found.first_definition + scope)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Adds a member that a class inherits.
+    pub(super) fn inherited_values(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
+        let entries = self.world.find_member_in(class, name, 1);
+        if entries.is_empty() {
+            self.external_member(class, name, into);
+        }
+        for entry in entries {
+            self.instance_entry(Value::Instance(class), entry, into);
+        }
+    }
+
+    /// Adds a member of a class that comes from a base outside of the project.
+    fn external_member(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
+        let order = self.world.linearisation(class);
+        let bases = order.iter().flat_map(|class| self.world.bases.get(class).into_iter().flatten());
+        let external = bases.filter_map(|base| match base {
+            Entry::External(path) => Some(*path),
+            _ => None,
+        });
+        if let Some(base) = external.into_iter().next() {
+            let path = format!("{}.{}", self.world.external_path(base), self.world.name(name));
+            into.push(Value::External(self.world.external(&path)));
+        }
+    }
+
+    /// Adds the values of a member of a value.
+    pub(super) fn member_values(&mut self, file: FileId, value: Value, name: Symbol, into: &mut Vec<Value>) {
+        match value {
+            Value::Instance(class) => {
+                let before = into.len();
+                for base in self.world.linearisation(class) {
+                    self.field_values(Value::Instance(base), name, into);
+                    self.field_values(Value::Class(base), name, into);
+                }
+                let entries = self.world.find_member(class, name);
+                for entry in &entries {
+                    self.instance_entry(value, *entry, into);
+                }
+                if entries.is_empty() && into.len() == before {
+                    self.external_member(class, name, into);
+                }
+            }
+            Value::Class(class) => {
+                for base in self.world.linearisation(class) {
+                    self.field_values(Value::Class(base), name, into);
+                }
+                for entry in self.world.find_member(class, name) {
+                    self.class_entry(class, entry, into);
+                }
+            }
+            Value::Module(module) => {
+                for entry in self.world.look_up_in_module(module, name, &Search::default()) {
+                    self.entry_values(entry, into);
+                }
+                self.field_values(value, name, into);
+                self.exported_member(file, value, name, into);
+            }
+            Value::External(path) | Value::ExternalInstance(path) => self.outside_member(file, path, name, into),
+            Value::Object(_) | Value::Rest(_) => {
+                self.field_values(value, name, into);
+            }
+            Value::Applied(applied) => self.applied_member(file, applied, name, into),
+            Value::Function(_) | Value::Bound(_) => {
+                self.field_values(value, name, into);
+                // `f.call(...)`, `f.apply(...)` and `f.bind(...)` of JavaScript are still calls of the function.
+                if matches!(self.world.name(name), "call" | "apply" | "bind")
+                    && self.world.file(file).is_some_and(|found| found.family == Family::JavaScript)
+                {
+                    into.push(value);
+                }
+            }
+            Value::Generator(_) | Value::Results(_) | Value::AppliedMethod(_) | Value::Text => {}
+        }
+    }
+
+    /// Adds what `module.exports = ...` of a file gives a member.
+    fn exported_member(&mut self, file: FileId, module: Value, name: Symbol, into: &mut Vec<Value>) {
+        let Some(exports) = self.known.exports.filter(|exports| *exports != name) else { return };
+        if self.world.file(file).is_none_or(|found| found.family != Family::JavaScript) {
+            return;
+        }
+        let mut exported = Vec::new();
+        self.field_values(module, exports, &mut exported);
+        for value in exported {
+            if value != module && !matches!(value, Value::Module(_)) {
+                self.member_values(file, value, name, into);
+            }
+        }
+    }
+
+    /// Adds a member of something outside of the project.
+    fn outside_member(&mut self, file: FileId, path: u32, name: Symbol, into: &mut Vec<Value>) {
+        let separator =
+            if self.world.file(file).is_some_and(|found| found.family == Family::Rust) { "::" } else { "." };
+        let path = self.world.external_path(path);
+        if path.matches(separator).count() < MAXIMUM_PATH {
+            let path = format!("{path}{separator}{}", self.world.name(name));
+            into.push(Value::External(self.world.external(&path)));
+        }
+    }
+
+    /// Adds a member of an instance of a type outside with type arguments. Smart pointers have the members of
+    /// what they point to; the methods of containers lead back to the container.
+    fn applied_member(&mut self, file: FileId, applied: u32, name: Symbol, into: &mut Vec<Value>) {
+        let before = into.len();
+        let is_container = is_container_method(self.world.name(name));
+        let points = self.applied_name(applied).is_some_and(is_pointer);
+        if points || !is_container {
+            for value in self.inner_instances(applied) {
+                if let Value::Instance(_) | Value::Applied(_) = value
+                    && value != Value::Applied(applied)
+                {
+                    self.member_of_inner(file, value, name, into);
+                }
+            }
+        }
+        if into.len() == before {
+            into.push(Value::AppliedMethod(applied));
+        }
+    }
+
+    fn member_of_inner(&mut self, file: FileId, value: Value, name: Symbol, into: &mut Vec<Value>) {
+        let mut at = value;
+        // A pointer in a pointer in a container: more layers than that are not looked through.
+        for _ in 0..4 {
+            match at {
+                Value::Instance(class) => {
+                    for entry in self.world.find_member(class, name) {
+                        self.instance_entry(at, entry, into);
+                    }
+                    return;
+                }
+                Value::Applied(applied) => {
+                    let Some(inner) = self.inner_instances(applied).into_iter().next() else { return };
+                    at = inner;
+                }
+                _ => return,
+            }
+        }
+        let _ = file;
+    }
+
+    /// Adds the values of a member of an instance.
+    fn instance_entry(&mut self, receiver: Value, entry: Entry, into: &mut Vec<Value>) {
+        let Entry::Definition(definition) = entry else {
+            self.entry_values(entry, into);
+            return;
+        };
+        let Some(found) = self.world.definition(definition) else { return };
+        if !found.kind.is_function() {
+            self.definition_values(definition, into);
+            return;
+        }
+        let (is_static, is_class_method, is_property) =
+            (found.traits.is_static, found.traits.is_class_method, found.traits.is_property);
+        if is_static {
+            into.push(Value::Function(definition));
+            return;
+        }
+        let receiver = match receiver {
+            Value::Instance(class) if is_class_method => Value::Class(class),
+            receiver => receiver,
+        };
+        self.pass_receiver(definition, receiver);
+        if is_property {
+            self.results(definition, into);
+            self.call_is_implied(self.current, self.present, definition);
+            return;
+        }
+        let before = into.len();
+        self.definition_values(definition, into);
+        for value in into.iter_mut().skip(before) {
+            if *value == Value::Function(definition) {
+                *value = Value::Bound(definition);
+            }
+        }
+    }
+
+    /// Adds the values of a member of a class.
+    fn class_entry(&mut self, class: GlobalDefinition, entry: Entry, into: &mut Vec<Value>) {
+        let Entry::Definition(definition) = entry else {
+            self.entry_values(entry, into);
+            return;
+        };
+        let is_class_method =
+            self.world.definition(definition).is_some_and(|definition| definition.traits.is_class_method);
+        if is_class_method {
+            self.pass_receiver(definition, Value::Class(class));
+            into.push(Value::Bound(definition));
+        } else {
+            self.definition_values(definition, into);
+        }
+    }
+
+    /// Gives a method its receiver.
+    pub(super) fn pass_receiver(&mut self, definition: GlobalDefinition, receiver: Value) {
+        let Some((file, found, local)) = self.world.local(definition) else { return };
+        let receiver_variable = found.facts.definitions.get(local as usize).and_then(|found| found.receiver);
+        if let Some(variable) = receiver_variable
+            && let Some(node) = self.variable_node(found.first_variable + variable)
+        {
+            self.add_to_file(file, node, &[receiver]);
+        }
+    }
+
+    /// Adds the elements of a value by a key, or all of them.
+    pub(super) fn element_values(
+        &mut self,
+        file: FileId,
+        id: ExpressionId,
+        value: Value,
+        key: Option<Symbol>,
+        into: &mut Vec<Value>,
+    ) {
+        match value {
+            Value::Object(_) | Value::Rest(_) | Value::Module(_) => match key {
+                Some(name) => {
+                    self.field_values(value, name, into);
+                    self.field_values(value, self.known.any, into);
+                }
+                None => self.all_field_values(value, into),
+            },
+            Value::Applied(applied) => into.extend(self.inner_instances(applied)),
+            Value::Generator(_) => self.iterated_values(file, id, value, into),
+            Value::Instance(_) => {
+                let Some(method) = self.world.known_symbol("__getitem__") else { return };
+                self.call_implicitly(file, id, value, method, into);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the values that a loop over a value gives.
+    pub(super) fn iterated_values(&mut self, file: FileId, id: ExpressionId, value: Value, into: &mut Vec<Value>) {
+        match value {
+            Value::Object(number) => {
+                let is_dictionary = self.world.local_expression(number).is_some_and(|(file, expression)| {
+                    let facts = self.world.file(file).map(|found| found.facts.expression(expression));
+                    matches!(facts, Some(Expression::Dictionary(_)))
+                });
+                if !is_dictionary {
+                    self.all_field_values(value, into);
+                }
+            }
+            Value::Rest(_) => self.all_field_values(value, into),
+            Value::Results(definition) => self.results(definition, into),
+            Value::Applied(applied) => into.extend(self.inner_instances(applied)),
+            Value::Generator(definition) => {
+                if let Some((owner, ..)) = self.world.local(definition) {
+                    self.read(owner);
+                }
+                if let Some(node) = self.yield_node(definition) {
+                    into.extend_from_slice(self.set(node));
+                }
+            }
+            Value::Instance(_) => {
+                let mut iterators = Vec::new();
+                if let Some(iter) = self.known.iter {
+                    self.call_implicitly(file, id, value, iter, &mut iterators);
+                }
+                for iterator in iterators {
+                    match (iterator, self.known.next) {
+                        (Value::Instance(_), Some(next)) => self.call_implicitly(file, id, iterator, next, into),
+                        (Value::Generator(_) | Value::Object(_), _) => {
+                            self.iterated_values_once(iterator, into);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn iterated_values_once(&mut self, value: Value, into: &mut Vec<Value>) {
+        match value {
+            Value::Generator(definition) => {
+                if let Some((owner, ..)) = self.world.local(definition) {
+                    self.read(owner);
+                }
+                if let Some(node) = self.yield_node(definition) {
+                    into.extend_from_slice(self.set(node));
+                }
+            }
+            value => self.all_field_values(value, into),
+        }
+    }
+
+    /// Calls a method that the text does not name, and adds its results.
+    fn call_implicitly(
+        &mut self,
+        file: FileId,
+        id: ExpressionId,
+        receiver: Value,
+        method: Symbol,
+        into: &mut Vec<Value>,
+    ) {
+        let Value::Instance(class) = receiver else { return };
+        for entry in self.world.find_member(class, method) {
+            let Entry::Definition(definition) = entry else { continue };
+            if !self.world.kind(definition).is_function() {
+                continue;
+            }
+            self.pass_receiver(definition, receiver);
+            self.call_is_implied(file, id, definition);
+            self.results(definition, into);
+        }
+    }
+
+    /// Lets values flow to a place.
+    pub(super) fn assign(&mut self, file: FileId, target: ExpressionId, value: ExpressionId) {
+        let values = self.values(file, value).to_vec();
+        if !values.is_empty() {
+            self.assign_values(file, target, &values, 0);
+        }
+    }
+
+    /// Lets values flow to a place.
+    // BOUNDED: by 16 patterns within each other.
+    fn assign_values(&mut self, file: FileId, target: ExpressionId, values: &[Value], depth: u32) {
+        let Some(found) = self.world.file(file) else { return };
+        let facts = &found.facts;
+        if depth > 16 || values.is_empty() {
+            return;
+        }
+        match facts.expression(target) {
+            Expression::Variable(variable) => {
+                if let Some(node) = self.variable_node(found.first_variable + variable) {
+                    self.add_to_file(file, node, values);
+                }
+            }
+            Expression::Name { .. } => {
+                for entry in self.binding(file, target) {
+                    if let Entry::Variable(variable) = entry
+                        && let Some(node) = self.variable_node(variable)
+                        && let Some((owner, ..)) = self.world.local_variable(variable)
+                    {
+                        self.add_to_file(owner, node, values);
+                    }
+                }
+            }
+            Expression::Member { object, name } | Expression::Path { object, name } => {
+                let name = found.symbol(name);
+                for holder in self.values(file, object).to_vec() {
+                    self.assign_member(holder, name, values);
+                }
+                self.assign_exports(file, object, name, values);
+            }
+            Expression::Index { object, key } => {
+                let name = self.key(file, facts, key).unwrap_or(self.known.any);
+                for holder in self.values(file, object).to_vec() {
+                    if matches!(holder, Value::Object(_)) {
+                        self.add_to_field(holder, name, values);
+                    }
+                }
+            }
+            Expression::List(span) => {
+                let parts = facts.list(span).to_vec();
+                let starred = parts.iter().position(|part| matches!(facts.expression(*part), Expression::Spread(_)));
+                for (at, part) in parts.iter().enumerate() {
+                    let mut elements = Vec::new();
+                    let is_after = starred.is_some_and(|starred| at >= starred);
+                    let key = if is_after { None } else { Some(number_symbol(at)) };
+                    for value in values {
+                        match value {
+                            Value::Object(_) | Value::Rest(_) => {
+                                self.element_values(file, *part, *value, key, &mut elements);
+                            }
+                            Value::Generator(_) => self.iterated_values(file, *part, *value, &mut elements),
+                            value if found.family != Family::Python && at == 0 => elements.push(*value),
+                            _ => {}
+                        }
+                    }
+                    self.assign_values(file, *part, &elements, depth + 1);
+                }
+            }
+            Expression::Dictionary(span) => {
+                for pair in facts.list(span).to_vec().chunks_exact(2) {
+                    let [key, part] = pair else { continue };
+                    let mut elements = Vec::new();
+                    if let Some(name) = self.key(file, facts, *key) {
+                        for value in values {
+                            self.member_values(file, *value, name, &mut elements);
+                        }
+                    }
+                    self.assign_values(file, *part, &elements, depth + 1);
+                }
+            }
+            Expression::Spread(inner) => {
+                let object = Value::Object(found.first_expression + target);
+                self.add_to_field(object, self.known.any, values);
+                self.assign_values(file, inner, &[object], depth + 1);
+            }
+            Expression::Inner(inner) => {
+                let mut inside = Vec::new();
+                for value in values {
+                    match value {
+                        Value::Applied(applied) => inside.extend(self.inner_instances(*applied)),
+                        value => inside.push(*value),
+                    }
+                }
+                self.assign_values(file, inner, &inside, depth + 1);
+            }
+            Expression::Choice(span) => {
+                for part in facts.list(span).to_vec() {
+                    self.assign_values(file, part, values, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets values flow to a member of a value.
+    fn assign_member(&mut self, holder: Value, name: Symbol, values: &[Value]) {
+        match holder {
+            Value::Instance(class) | Value::Class(class) => {
+                for entry in self.world.find_member(class, name) {
+                    if let Entry::Variable(variable) = entry
+                        && let Some(node) = self.variable_node(variable)
+                        && let Some((owner, ..)) = self.world.local_variable(variable)
+                    {
+                        self.add_to_file(owner, node, values);
+                    }
+                }
+                self.add_to_field(holder, name, values);
+            }
+            Value::Module(_) | Value::Object(_) | Value::Function(_) => self.add_to_field(holder, name, values),
+            _ => {}
+        }
+    }
+
+    /// Lets values flow to the exports of a file, for `module.exports` and `exports.name`.
+    fn assign_exports(&mut self, file: FileId, object: ExpressionId, name: Symbol, values: &[Value]) {
+        let Some(found) = self.world.file(file) else { return };
+        if found.family != Family::JavaScript {
+            return;
+        }
+        let facts = &found.facts;
+        let module = Value::Module(found.module);
+        match facts.expression(object) {
+            Expression::Name { name: object, .. } if facts.name(object) == "module" => {
+                if Some(name) == self.known.exports {
+                    self.add_to_field(module, name, values);
+                }
+            }
+            Expression::Name { name: object, .. } if facts.name(object) == "exports" => {
+                self.add_to_field(module, name, values);
+            }
+            Expression::Member { object: outer, name: inner } if facts.name(inner) == "exports" => {
+                let is_module = matches!(facts.expression(outer), Expression::Name { name, .. } if facts.name(name) == "module");
+                if is_module {
+                    self.add_to_field(module, name, values);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns true for types that have the members of what they point to.
+fn is_pointer(name: &str) -> bool {
+    matches!(
+        name,
+        "Box" | "Rc" | "Arc" | "Ref" | "RefMut" | "MutexGuard" | "Pin" | "Cow" | "unique_ptr" | "shared_ptr" | "weak_ptr"
+            | "Optional" | "Promise" | "Readonly" | "Partial"
+    )
+}
+
+/// Returns true for methods that containers themselves have, in most languages.
+fn is_container_method(name: &str) -> bool {
+    matches!(
+        name,
+        "len" | "is_empty" | "push" | "pop" | "insert" | "remove" | "get" | "get_mut" | "iter" | "iter_mut" | "into_iter"
+            | "clone" | "map" | "and_then" | "unwrap" | "unwrap_or" | "unwrap_or_default" | "unwrap_or_else" | "expect"
+            | "as_ref" | "as_mut" | "ok" | "err" | "ok_or" | "ok_or_else" | "is_some" | "is_none" | "is_ok" | "is_err"
+            | "first" | "last" | "contains" | "contains_key" | "entry" | "keys" | "values" | "extend" | "clear" | "drain"
+            | "filter" | "find" | "any" | "all" | "collect" | "lock" | "borrow" | "borrow_mut" | "read" | "write" | "take"
+            | "replace" | "retain" | "sort" | "sort_by" | "sort_by_key" | "append" | "add" | "size" | "forEach" | "set"
+            | "put" | "stream" | "then" | "next" | "as_slice" | "to_vec" | "join" | "split" | "reverse" | "concat" | "at"
+            | "new" | "default" | "from" | "into" | "to_owned" | "to_string" | "eq" | "cmp" | "hash" | "fmt" | "is_some_and"
+            | "is_none_or" | "map_or" | "map_or_else" | "map_err" | "or_else" | "or_default" | "or_insert" | "or_insert_with"
+            | "cloned" | "copied" | "count" | "begin" | "end" | "Add" | "Count" | "isPresent" | "orElse" | "has" | "delete"
+    )
+}
