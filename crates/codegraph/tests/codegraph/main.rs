@@ -1,0 +1,11 @@
+//! The tests of the code graph through its public interface.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test program: what goes wrong in it ends it"
+)]
+
+mod files;
+mod pycg;
