@@ -222,11 +222,6 @@ impl FactsBuilder {
         id
     }
 
-    /// Opens a definition again, for parts of it that stand elsewhere.
-    pub(crate) fn reopen(&mut self, id: DefinitionId) {
-        self.scopes.push(Scope { definition: id, visible: self.visible.len() });
-    }
-
     /// Closes the innermost definition. The file itself stays open.
     pub(crate) fn close(&mut self) -> DefinitionId {
         if self.scopes.len() < 2 {
@@ -274,6 +269,19 @@ impl FactsBuilder {
         }
         let id = self.add_variable(scope, name, kind, 0);
         self.declared.insert((scope, name), id);
+        id
+    }
+
+    /// Declares a variable of another open definition.
+    pub(crate) fn declare_in(
+        &mut self,
+        scope: DefinitionId,
+        name: Name,
+        kind: VariableKind,
+        type_: ExpressionId,
+    ) -> VariableId {
+        let id = self.add_variable(scope, name, kind, type_);
+        self.declared.entry((scope, name)).or_insert(id);
         id
     }
 
@@ -329,6 +337,19 @@ impl FactsBuilder {
 
     /// Finishes the facts: names of variables that were declared after their use become variables.
     pub(crate) fn finish(mut self, classes_hide: bool) -> FileFacts {
+        // A name that is a function and a variable of one scope can be either.
+        for id in 1..count(self.facts.definitions.len()) {
+            let Some(definition) = self.facts.definitions.get(id as usize) else { continue };
+            let is_inner = self.kind(definition.parent).is_function();
+            if is_inner
+                && definition.name != 0
+                && let Some(variable) = self.declared.get(&(definition.parent, definition.name)).copied()
+            {
+                let target = self.push(Expression::Variable(variable));
+                let value = self.push(Expression::Definition(id));
+                self.assign(target, value);
+            }
+        }
         for at in 0..self.facts.expressions.len() {
             let Some(Expression::Name { name, scope }) = self.facts.expressions.get(at).copied() else {
                 continue;

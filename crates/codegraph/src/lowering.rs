@@ -12,7 +12,7 @@ pub(crate) use expressions::first_value;
 pub(crate) use grammar::{Child, Dialect, Entry, Field, Grammar, Habits, Role, child_at, value_at};
 
 use crate::builder::FactsBuilder;
-use crate::facts::{DefinitionId, ExpressionId, FileFacts, Gap};
+use crate::facts::{ExpressionId, FileFacts, Gap};
 
 /// Maximum number of nodes of a file that are looked at.
 const MAXIMUM_NODES: usize = 20_000_000;
@@ -34,9 +34,13 @@ pub(crate) struct Lowering<'a> {
     /// Modifiers of the definition that comes next, in the language's own meaning.
     pub(crate) pending: Vec<String>,
     /// Roles of the nodes around the present one, the innermost last.
-    above: Vec<Role>,
-    /// The definition that was closed last.
-    pub(crate) closed: DefinitionId,
+    above: Vec<(Role, Field)>,
+    /// Visibility of the members that follow, in languages with sections of a class.
+    pub(crate) section: &'static str,
+    /// Value of the condition that was left last.
+    pub(crate) condition: ExpressionId,
+    /// Marks of blocks that the language's own code opened.
+    pub(crate) marks: Vec<usize>,
 }
 
 /// A node whose children are being walked.
@@ -63,7 +67,9 @@ pub(crate) fn lower(entry: &Entry, tree: &Tree, source: &[u8]) -> FileFacts {
         depth: 0,
         pending: Vec::new(),
         above: Vec::new(),
-        closed: 0,
+        section: "",
+        condition: 0,
+        marks: Vec::new(),
     };
     lowering.walk(tree);
     lowering.builder.finish(entry.grammar.habits.classes_hide)
@@ -100,7 +106,7 @@ impl<'a> Lowering<'a> {
             if enters {
                 let frame = self.enter(node, frame);
                 if cursor.goto_first_child() {
-                    self.above.push(frame.role);
+                    self.above.push((frame.role, frame.field));
                     frames.push(frame);
                     continue;
                 }
@@ -145,16 +151,19 @@ impl<'a> Lowering<'a> {
             self.depth = self.depth.saturating_sub(1);
             value
         } else {
-            self.leave(node, frame.role, &children)
+            self.leave(node, frame.role, frame.field, &children)
         };
         if matches!(frame.role, Role::Block | Role::Statement | Role::Loop | Role::Lambda) {
             self.builder.close_block(frame.block);
+        }
+        if frame.field == Field::Condition && value != 0 {
+            self.condition = value;
         }
         values.push(Child { field: frame.field, role: frame.role, value, node });
     }
 
     /// Returns the value of a node that opens no definition.
-    fn leave(&mut self, node: Node<'a>, role: Role, children: &[Child<'a>]) -> ExpressionId {
+    fn leave(&mut self, node: Node<'a>, role: Role, field: Field, children: &[Child<'a>]) -> ExpressionId {
         match role {
             Role::Skip | Role::Plain | Role::Statement | Role::MemberName => 0,
             Role::Pass => children.iter().map(|child| child.value).find(|value| *value != 0).unwrap_or(0),
@@ -165,6 +174,7 @@ impl<'a> Lowering<'a> {
             Role::DeclareAll => self.declarations(children),
             Role::Loop => self.iteration(children),
             Role::Return | Role::Yield => self.result(role, children),
+            Role::Parameters if field == Field::Result => self.list(children),
             Role::Parameters => self.parameters(children),
             Role::Parameter | Role::Rest | Role::NamedRest | Role::Receiver => self.parameter(node, role, children),
             Role::TypeParameter => self.type_parameter(node, children),
@@ -205,7 +215,12 @@ impl<'a> Lowering<'a> {
 
     /// Returns the role of the node around the present one, or of one further out.
     pub(crate) fn above(&self, steps: usize) -> Option<Role> {
-        self.above.iter().rev().nth(steps).copied()
+        self.above.iter().rev().nth(steps).map(|(role, _)| *role)
+    }
+
+    /// Returns the field of the node around the present one, or of one further out.
+    pub(crate) fn field_above(&self, steps: usize) -> Field {
+        self.above.iter().rev().nth(steps).map_or(Field::None, |(_, field)| *field)
     }
 
     /// Returns the role of a node.

@@ -102,10 +102,10 @@ impl Project {
                 let stem = if name_of(stem) == "__init__" { folder_of(stem) } else { stem };
                 stem.replace('/', ".")
             }
-            Family::JavaScript => path.to_owned(),
+            Family::JavaScript | Family::Bash => path.to_owned(),
             Family::Java | Family::CSharp => package.to_owned(),
             Family::Php => package.trim_matches('\\').replace('\\', "."),
-            Family::C | Family::Ruby | Family::Bash => String::new(),
+            Family::C | Family::Ruby => String::new(),
         }
     }
 

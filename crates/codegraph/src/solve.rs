@@ -77,7 +77,6 @@ struct KnownNames {
     iter: Option<Symbol>,
     next: Option<Symbol>,
     exports: Option<Symbol>,
-    new: Option<Symbol>,
 }
 
 impl<'w> Solver<'w> {
@@ -106,7 +105,6 @@ impl<'w> Solver<'w> {
             iter: world.known_symbol("__iter__"),
             next: world.known_symbol("__next__"),
             exports: world.known_symbol("exports"),
-            new: world.known_symbol("new"),
         };
         let mut solver = Self {
             world,
@@ -160,17 +158,15 @@ impl<'w> Solver<'w> {
             match *flow {
                 Flow::Assign { target, value } => self.assign(file, target, value),
                 Flow::Return { function, value } => {
-                    if let Some(node) = self.return_node(found.first_definition + function)
-                        && let Some(from) = self.expression_node(file, value)
-                    {
-                        self.copy(from, node);
+                    if let Some(node) = self.return_node(found.first_definition + function) {
+                        let values = self.values(file, value).to_vec();
+                        self.add_to_file(file, node, &values);
                     }
                 }
                 Flow::Yield { function, value } => {
-                    if let Some(places) = self.places_of(file)
-                        && let Some(from) = self.expression_node(file, value)
-                    {
-                        self.copy(from, places.yields + function as usize);
+                    if let Some(places) = self.places_of(file) {
+                        let values = self.values(file, value).to_vec();
+                        self.add_to_file(file, places.yields + function as usize, &values);
                     }
                 }
             }

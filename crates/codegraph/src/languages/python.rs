@@ -43,7 +43,7 @@ impl Dialect for Python {
             "conditional_expression" | "boolean_operator" => Role::Choice,
             "list_comprehension" | "set_comprehension" | "generator_expression" | "dictionary_comprehension"
             | "as_pattern" | "import_statement" | "import_from_statement" | "future_import_statement"
-            | "global_statement" | "nonlocal_statement" | "interpolation" => Role::Special,
+            | "global_statement" | "nonlocal_statement" | "interpolation" | "raise_statement" => Role::Special,
             _ => Role::Plain,
         }
     }
@@ -95,6 +95,15 @@ impl Dialect for Python {
                 lowering.declare_targets(target, VariableKind::Local);
                 lowering.builder.assign(target, value);
                 return value;
+            }
+            "raise_statement" => {
+                // A class that is raised is called without arguments.
+                let raised = children.first().map_or(0, |child| child.value);
+                let is_call = matches!(lowering.builder.expression(raised), crate::facts::Expression::Call { .. });
+                if raised != 0 && !is_call {
+                    let arguments = lowering.builder.span(&[]);
+                    lowering.builder.push(crate::facts::Expression::New { class: raised, arguments });
+                }
             }
             "yield" => return yielded(lowering, node, children),
             "list_comprehension" | "set_comprehension" | "generator_expression" => {

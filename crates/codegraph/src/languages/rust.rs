@@ -32,7 +32,7 @@ impl Dialect for Rust {
             | "tuple_struct_pattern" | "struct_pattern" | "field_pattern" | "struct_expression"
             | "field_initializer" | "shorthand_field_initializer" | "macro_invocation" | "token_tree"
             | "use_declaration" | "attribute" | "extern_crate_declaration" | "associated_type"
-            | "where_predicate" | "foreign_mod_item" => Role::Special,
+            | "where_predicate" | "foreign_mod_item" | "array_type" => Role::Special,
             "use_list" | "scoped_use_list" | "use_as_clause" | "use_wildcard" => Role::Skip,
             "for_expression" => Role::Loop,
             "function_item" | "function_signature_item" => Role::Function,
@@ -58,7 +58,7 @@ impl Dialect for Rust {
             "try_expression" | "await_expression" => Role::Inner,
             "reference_expression" | "parenthesized_expression" | "unary_expression" | "reference_type"
             | "pointer_type" | "dynamic_type" | "abstract_type" | "bounded_type" | "ref_pattern" | "mut_pattern"
-            | "reference_pattern" | "captured_pattern" | "slice_pattern" | "or_pattern" | "array_type"
+            | "reference_pattern" | "captured_pattern" | "slice_pattern" | "or_pattern"
             | "type_cast_expression" | "break_expression" | "higher_ranked_trait_bound" | "bracketed_type"
             | "qualified_type" | "removed_trait_bound" => Role::Pass,
             _ => Role::Plain,
@@ -145,6 +145,7 @@ impl Dialect for Rust {
                     _ => lowering.list(children.get(1..).unwrap_or_default()),
                 }
             }
+            "array_type" => lowering.container_of(children.first().map_or(0, |child| child.value)),
             "struct_pattern" => pairs(lowering, children),
             "field_pattern" | "field_initializer" | "shorthand_field_initializer" => {
                 named_value(lowering, node, children)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Collector, LinkKey, Origin, Target};
 use crate::facts::{DefinitionKind, Expression, ExpressionId};
+use crate::language::Family;
 use crate::relation::{Confidence, Relation, Via};
 use crate::solve::Value;
 use crate::world::{Entry, GlobalDefinition, Symbol};
@@ -105,7 +106,14 @@ impl Collector<'_, '_> {
             let (confidence, via) = self.manner(callee, class, single);
             let link = LinkKey { origin, relation: Relation::Instantiates, target: Target::Symbol(key) };
             self.add(link, line, confidence, via, None);
-            for constructor in self.solver.constructors(class) {
+            let constructors = self.solver.constructors(class);
+            if constructors.is_empty()
+                && let Some(path) = self.solver.inherited_constructor(class)
+            {
+                let link = LinkKey { origin: self.origin(id), relation: Relation::Calls, target: Target::External(path) };
+                self.add(link, line, Confidence::Inferred, Via::Inheritance, None);
+            }
+            for constructor in constructors {
                 self.link_call(id, constructor, confidence, via);
             }
         }
@@ -279,6 +287,13 @@ impl Collector<'_, '_> {
         for entry in self.solver.binding(self.file, id) {
             let Entry::Definition(definition) = entry else { continue };
             let kind = self.world.kind(definition);
+            if kind.is_function() && self.found.family == Family::Ruby {
+                // A name alone calls the method.
+                let is_here = self.world.local(definition).is_some_and(|(file, ..)| file == self.file);
+                let via = if is_here { Via::Local } else { Via::Inheritance };
+                self.link_call(id, definition, Confidence::Exact, via);
+                continue;
+            }
             let detail = if kind.is_function() { "value" } else { "type" };
             if !(kind.is_function() || kind.is_type() || kind == DefinitionKind::TypeAlias) {
                 continue;

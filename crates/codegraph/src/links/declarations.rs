@@ -28,6 +28,9 @@ impl Collector<'_, '_> {
             }
             for decorator in &definition.decorators {
                 self.decorated(local, *decorator);
+                if self.found.family == Family::Python {
+                    self.applied(definition.parent, *decorator);
+                }
             }
         }
         for (local, variable) in (0_u32..).zip(&facts.variables) {
@@ -160,6 +163,21 @@ impl Collector<'_, '_> {
                 let origin = Origin::Definition(local);
                 let link = LinkKey { origin, relation: Relation::Overrides, target: Target::Symbol(key) };
                 self.add(link, line, Confidence::Exact, Via::Inheritance, None);
+            }
+        }
+    }
+
+    /// Links the code around a definition with the decorator that it calls.
+    fn applied(&mut self, around: u32, decorator: ExpressionId) {
+        let line = self.found.facts.line(decorator);
+        let origin = Origin::Definition(self.caller_of(around));
+        for value in self.solver.values(self.file, decorator).to_vec() {
+            if let Value::Function(definition) | Value::Bound(definition) = value
+                && let Some(key) = self.key_of(definition)
+            {
+                let target = Target::Symbol(key);
+                let link = LinkKey { origin: origin.clone(), relation: Relation::Calls, target };
+                self.add(link, line, Confidence::Exact, Via::Local, None);
             }
         }
     }

@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
         let dialect = self.grammar.dialect;
         dialect.finish_definition(self, node, children);
         self.note_test();
-        self.closed = self.builder.close();
+        self.builder.close();
         self.builder.push(Expression::Definition(id))
     }
 
@@ -135,6 +135,26 @@ impl<'a> Lowering<'a> {
         if is_marked || is_named {
             self.builder.change(|definition| definition.traits.is_test = true);
         }
+    }
+
+    /// Adds a method of which only the declaration stands here.
+    pub(crate) fn declare_method(&mut self, name: &str, node: Node<'a>, result: ExpressionId) {
+        let name = name.trim_start_matches(['*', '&', ' ']);
+        let (first_line, last_line) = (line_of(node), last_line_of(node));
+        self.builder.open(&Opening { kind: DefinitionKind::Method, name, first_line, last_line });
+        self.builder.change(|definition| {
+            definition.result = result;
+            definition.traits.is_abstract = true;
+        });
+        self.builder.close();
+    }
+
+    /// Adds another name for a type.
+    pub(crate) fn declare_alias(&mut self, name: &str, node: Node<'a>, type_: ExpressionId) {
+        let (first_line, last_line) = (line_of(node), last_line_of(node));
+        self.builder.open(&Opening { kind: DefinitionKind::TypeAlias, name, first_line, last_line });
+        self.builder.change(|definition| definition.result = type_);
+        self.builder.close();
     }
 
     /// Adds a type that the innermost definition inherits from.
@@ -160,8 +180,8 @@ impl<'a> Lowering<'a> {
         for child in children {
             let variable = match (child.role, self.builder.expression(child.value)) {
                 (Role::Receiver, _) => continue,
-                (Role::Parameter | Role::Rest | Role::NamedRest, Expression::Variable(variable)) => variable,
-                (Role::Parameter | Role::Rest | Role::NamedRest, Expression::List(span)) => {
+                (Role::Parameter | Role::Rest | Role::NamedRest | Role::Special, Expression::Variable(variable)) => variable,
+                (Role::Special, Expression::List(span)) => {
                     let several = self.builder.facts().list(span).to_vec();
                     for part in several {
                         if let Expression::Variable(variable) = self.builder.expression(part) {
@@ -191,7 +211,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Lowers one parameter. Its value is its variable.
-    pub(super) fn parameter(&mut self, node: Node<'a>, role: Role, children: &[Child<'a>]) -> ExpressionId {
+    pub(crate) fn parameter(&mut self, node: Node<'a>, role: Role, children: &[Child<'a>]) -> ExpressionId {
         let kind = match role {
             Role::Rest => VariableKind::Rest,
             Role::NamedRest => VariableKind::NamedRest,

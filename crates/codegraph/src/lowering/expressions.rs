@@ -112,7 +112,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns the value of a call.
-    fn call(&mut self, children: &[Child<'a>]) -> ExpressionId {
+    pub(crate) fn call(&mut self, children: &[Child<'a>]) -> ExpressionId {
         let callee = match child_at(children, &[Field::Callee]) {
             Some(callee) => callee.value,
             None => {
@@ -271,6 +271,15 @@ impl<'a> Lowering<'a> {
         let parts = self.parts(list);
         let arguments = self.builder.span(&parts);
         self.builder.push(Expression::Generic { base, arguments })
+    }
+
+    /// Returns the type of a container without a name, such as a slice, by the type of its elements.
+    pub(crate) fn container_of(&mut self, element: ExpressionId) -> ExpressionId {
+        if element == 0 {
+            return 0;
+        }
+        let arguments = self.builder.span(&[element]);
+        self.builder.push(Expression::Generic { base: 0, arguments })
     }
 
     /// Returns the value of a block.

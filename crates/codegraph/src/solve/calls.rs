@@ -1,5 +1,7 @@
 //! Calls: arguments flow to parameters, results to the call.
 
+use std::sync::Arc;
+
 use super::evaluate::number_symbol;
 use super::{Solver, Value};
 use crate::facts::{Expression, ExpressionId, VariableKind};
@@ -50,7 +52,13 @@ impl Solver<'_> {
         {
             let class = self.world.class_around(found.first_definition + scope);
             let mut values = Vec::new();
-            for name in self.constructor_names(found.family) {
+            let mut names = self.constructor_names(found.family);
+            if found.family == Family::Ruby {
+                // `super` calls the method of the same name.
+                let around = found.facts.definitions.get(scope as usize);
+                names = around.map(|around| found.symbol(around.name)).into_iter().collect();
+            }
+            for name in names {
                 if let Some(class) = class
                     && values.is_empty()
                 {
@@ -101,6 +109,18 @@ impl Solver<'_> {
             _ => None,
         });
         definitions.collect()
+    }
+
+    /// Returns the constructor that a class inherits from outside of the project.
+    pub(crate) fn inherited_constructor(&mut self, class: GlobalDefinition) -> Option<Arc<str>> {
+        let family = self.world.local(class).map(|(_, found, _)| found.family)?;
+        let name = self.constructor_names(family).into_iter().next()?;
+        let mut values = Vec::new();
+        self.external_member(class, name, &mut values);
+        values.into_iter().find_map(|value| match value {
+            Value::External(path) => Some(self.world.external_path(path)),
+            _ => None,
+        })
     }
 
     /// Creates an instance of a class.

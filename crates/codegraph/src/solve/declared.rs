@@ -20,12 +20,8 @@ impl Solver<'_> {
             let parts = found.facts.list(span).to_vec();
             return parts.into_iter().flat_map(|part| self.instances(file, part, depth + 1)).collect();
         }
-        if let Expression::List(span) = expression
-            && found.family == Family::Go
-        {
-            // Several results: the first ones are values, and the last one usually an error.
-            let parts = found.facts.list(span).to_vec();
-            return parts.into_iter().flat_map(|part| self.instances(file, part, depth + 1)).collect();
+        if let Expression::List(_) = expression {
+            return vec![Value::Applied(found.first_expression + type_)];
         }
         let mut values = Vec::new();
         for entry in self.world.entries_of(file, type_, &Search::default(), 0) {
@@ -136,6 +132,14 @@ impl Solver<'_> {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Returns instances of one of the types of a tuple type.
+    pub(super) fn tuple_part(&self, applied: u32, at: usize) -> Vec<Value> {
+        let Some((file, expression)) = self.world.local_expression(applied) else { return Vec::new() };
+        let Some(found) = self.world.file(file) else { return Vec::new() };
+        let Expression::List(span) = found.facts.expression(expression) else { return Vec::new() };
+        found.facts.list(span).get(at).map(|part| self.instances(file, *part, 1)).unwrap_or_default()
     }
 
     /// Returns instances of the type arguments of an applied type, the last first.

@@ -322,7 +322,12 @@ pub(super) fn number_symbol(index: usize) -> Symbol {
 /// Returns the path of a name that a language always knows.
 fn builtin(family: Family, name: &str) -> Option<String> {
     match family {
-        Family::Python => PYTHON_BUILTINS.contains(&name).then(|| format!("builtins.{name}")),
+        Family::Python => {
+            let is_exception = name.chars().next().is_some_and(char::is_uppercase)
+                && (["Error", "Exception", "Warning", "Exit", "Interrupt"].iter().any(|end| name.ends_with(end))
+                    || matches!(name, "StopIteration" | "StopAsyncIteration"));
+            (is_exception || PYTHON_BUILTINS.contains(&name)).then(|| format!("builtins.{name}"))
+        }
         Family::Bash => Some(name.to_owned()),
         Family::JavaScript => SCRIPT_GLOBALS.contains(&name).then(|| name.to_owned()),
         Family::Go => GO_BUILTINS.contains(&name).then(|| format!("builtin.{name}")),
@@ -334,14 +339,14 @@ fn builtin(family: Family, name: &str) -> Option<String> {
     }
 }
 
-const PYTHON_BUILTINS: [&str; 73] = [
+const PYTHON_BUILTINS: [&str; 71] = [
     "abs", "aiter", "all", "anext", "any", "ascii", "bin", "bool", "breakpoint", "bytearray", "bytes", "callable",
     "chr", "classmethod", "compile", "complex", "delattr", "dict", "dir", "divmod", "enumerate", "eval", "exec",
     "filter", "float", "format", "frozenset", "getattr", "globals", "hasattr", "hash", "help", "hex", "id", "input",
     "int", "isinstance", "issubclass", "iter", "len", "list", "locals", "map", "max", "memoryview", "min", "next",
     "object", "oct", "open", "ord", "pow", "print", "property", "range", "repr", "reversed", "round", "set",
     "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip",
-    "__import__", "Exception", "ValueError",
+    "__import__",
 ];
 
 const SCRIPT_GLOBALS: [&str; 30] = [

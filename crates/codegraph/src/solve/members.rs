@@ -52,7 +52,7 @@ impl Solver<'_> {
     }
 
     /// Adds a member of a class that comes from a base outside of the project.
-    fn external_member(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
+    pub(super) fn external_member(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
         let order = self.world.linearisation(class);
         let bases = order.iter().flat_map(|class| self.world.bases.get(class).into_iter().flatten());
         let external = bases.filter_map(|base| match base {
@@ -83,6 +83,12 @@ impl Solver<'_> {
                 }
             }
             Value::Class(class) => {
+                if self.world.name(name) == "new"
+                    && self.world.local(class).is_some_and(|(_, found, _)| found.family == Family::Ruby)
+                {
+                    into.push(value);
+                    return;
+                }
                 for base in self.world.linearisation(class) {
                     self.field_values(Value::Class(base), name, into);
                 }
@@ -409,7 +415,7 @@ impl Solver<'_> {
                                 self.element_values(file, *part, *value, key, &mut elements);
                             }
                             Value::Generator(_) => self.iterated_values(file, *part, *value, &mut elements),
-                            value if found.family != Family::Python && at == 0 => elements.push(*value),
+                            Value::Applied(applied) => elements.extend(self.tuple_part(*applied, at)),
                             _ => {}
                         }
                     }

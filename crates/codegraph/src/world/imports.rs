@@ -49,7 +49,16 @@ impl World {
                 let path = import.path.replace(['\\', ':'], ".");
                 self.dotted(found.family, path.trim_matches('.'), search)
             }
-            Family::C | Family::Ruby | Family::Bash => Vec::new(),
+            Family::C if import.kind == ImportKind::Include => Vec::new(),
+            Family::C => self.dotted(Family::C, &import.path, search),
+            Family::Bash => {
+                let file = self.included_file(&found.path, &import.path).and_then(|file| self.file(file));
+                match file {
+                    Some(file) => vec![Entry::Module(file.module)],
+                    None => self.outside(&import.path),
+                }
+            }
+            Family::Ruby => Vec::new(),
         }
     }
 

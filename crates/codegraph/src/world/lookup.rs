@@ -76,7 +76,7 @@ impl World {
                 ImportKind::All => {
                     self.all_imports.entry(around).or_default().push(number);
                     if let Some(module) = around_module.and_then(|module| self.modules.get_mut(module as usize))
-                        && matches!(family, Family::Rust | Family::Python | Family::JavaScript)
+                        && matches!(family, Family::Rust | Family::Python | Family::JavaScript | Family::Bash)
                     {
                         module.all_imports.push(number);
                     }

@@ -9,3 +9,4 @@
 
 mod files;
 mod pycg;
+mod resolution;
