@@ -34,7 +34,7 @@ pub(crate) struct Lowering<'a> {
     /// Modifiers of the definition that comes next, in the language's own meaning.
     pub(crate) pending: Vec<String>,
     /// Roles of the nodes around the present one, the innermost last.
-    above: Vec<(Role, Field)>,
+    above: Vec<(Role, Field, bool)>,
     /// Visibility of the members that follow, in languages with sections of a class.
     pub(crate) section: &'static str,
     /// Value of the condition that was left last.
@@ -106,7 +106,7 @@ impl<'a> Lowering<'a> {
             if enters {
                 let frame = self.enter(node, frame);
                 if cursor.goto_first_child() {
-                    self.above.push((frame.role, frame.field));
+                    self.above.push((frame.role, frame.field, frame.opens));
                     frames.push(frame);
                     continue;
                 }
@@ -146,7 +146,11 @@ impl<'a> Lowering<'a> {
     fn leave_frame(&mut self, node: Node<'a>, frame: &Frame, values: &mut Vec<Child<'a>>) {
         self.builder.line = line_of(node);
         let children = values.split_off(frame.first_child.min(values.len()));
-        let value = if frame.opens {
+        let is_own_name =
+            frame.field == Field::Name && is_leaf(frame.role) && self.above.last().is_some_and(|(.., opens)| *opens);
+        let value = if is_own_name {
+            0
+        } else if frame.opens {
             let value = self.close(node, frame.role, &children);
             self.depth = self.depth.saturating_sub(1);
             value
@@ -191,12 +195,10 @@ impl<'a> Lowering<'a> {
                 let dialect = self.grammar.dialect;
                 dialect.leave(self, node, children)
             }
-            Role::Function
-            | Role::Lambda
-            | Role::Type(_)
-            | Role::Namespace
-            | Role::Extension
-            | Role::TypeAlias => 0,
+            role if definitions::is_definition(role) => {
+                let dialect = self.grammar.dialect;
+                dialect.leave(self, node, children)
+            }
             _ => self.expression(node, role, children),
         }
     }
@@ -215,12 +217,12 @@ impl<'a> Lowering<'a> {
 
     /// Returns the role of the node around the present one, or of one further out.
     pub(crate) fn above(&self, steps: usize) -> Option<Role> {
-        self.above.iter().rev().nth(steps).map(|(role, _)| *role)
+        self.above.iter().rev().nth(steps).map(|(role, ..)| *role)
     }
 
     /// Returns the field of the node around the present one, or of one further out.
     pub(crate) fn field_above(&self, steps: usize) -> Field {
-        self.above.iter().rev().nth(steps).map_or(Field::None, |(_, field)| *field)
+        self.above.iter().rev().nth(steps).map_or(Field::None, |(_, field, _)| *field)
     }
 
     /// Returns the role of a node.

@@ -54,7 +54,12 @@ impl Collector<'_, '_> {
                 Value::Function(definition) | Value::Bound(definition) => {
                     let (confidence, via) = self.manner(callee, definition, single);
                     self.link_call(id, definition, confidence, via);
-                    self.implementations(id, definition);
+                    let is_own = matches!(
+                        self.found.facts.expression(callee),
+                        Expression::Member { object, .. }
+                            if matches!(self.found.facts.expression(object), Expression::This { .. })
+                    );
+                    self.implementations(id, definition, is_own);
                     is_resolved = true;
                 }
                 Value::Class(class) => {
@@ -81,7 +86,8 @@ impl Collector<'_, '_> {
         for value in self.solver.values(self.file, class).to_vec() {
             match value {
                 Value::Class(class) => classes.push(class),
-                Value::External(path) => {
+                // In Python only `raise` creates without a call; what exceptions of others do is not followed.
+                Value::External(path) if self.found.family != Family::Python => {
                     let path = self.world.external_path(path);
                     self.link_external(id, class, path);
                 }
@@ -146,11 +152,12 @@ impl Collector<'_, '_> {
         self.add(link, self.found.facts.line(id), confidence, Via::External, None);
     }
 
-    /// Links a call of a method of an interface with its implementations.
-    fn implementations(&mut self, id: ExpressionId, method: GlobalDefinition) {
+    /// Links a call of a method of an interface with its implementations, and one of the receiver's own methods
+    /// with those that override it.
+    fn implementations(&mut self, id: ExpressionId, method: GlobalDefinition, is_own: bool) {
         let Some(class) = self.world.class_around(method) else { return };
         let Some(found) = self.world.definition(method) else { return };
-        let is_open = self.world.kind(class).is_interface() || found.traits.is_abstract;
+        let is_open = self.world.kind(class).is_interface() || found.traits.is_abstract || is_own;
         if !is_open || found.traits.is_static {
             return;
         }

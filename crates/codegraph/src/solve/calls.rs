@@ -42,6 +42,7 @@ impl Solver<'_> {
             }
         }
         self.required(file, callee, arguments, &mut results);
+        self.each(file, id, callee, arguments, &mut results);
         self.add_all(node, &results);
     }
 
@@ -112,15 +113,17 @@ impl Solver<'_> {
     }
 
     /// Returns the constructor that a class inherits from outside of the project.
-    pub(crate) fn inherited_constructor(&mut self, class: GlobalDefinition) -> Option<Arc<str>> {
+    pub(crate) fn inherited_constructor(&self, class: GlobalDefinition) -> Option<Arc<str>> {
         let family = self.world.local(class).map(|(_, found, _)| found.family)?;
-        let name = self.constructor_names(family).into_iter().next()?;
-        let mut values = Vec::new();
-        self.external_member(class, name, &mut values);
-        values.into_iter().find_map(|value| match value {
-            Value::External(path) => Some(self.world.external_path(path)),
-            _ => None,
-        })
+        let name = match family {
+            Family::Python => "__init__",
+            Family::JavaScript => "constructor",
+            Family::Ruby => "initialize",
+            Family::Php => "__construct",
+            _ => return None,
+        };
+        let base = self.external_base(class)?;
+        (!base.starts_with("builtins.")).then(|| format!("{base}.{name}").into())
     }
 
     /// Creates an instance of a class.
@@ -224,6 +227,31 @@ impl Solver<'_> {
         results.push(Value::Results(definition));
     }
 
+    /// Calls the functions that a method of an array or promise calls with its elements.
+    fn each(&mut self, file: FileId, id: ExpressionId, callee: ExpressionId, arguments: &[ExpressionId], results: &mut Vec<Value>) {
+        let Some(found) = self.world.file(file).filter(|found| found.family == Family::JavaScript) else { return };
+        let Expression::Member { object, name } = found.facts.expression(callee) else { return };
+        if found.facts.name(name) == "bind" {
+            let functions = self.values(file, object).to_vec().into_iter();
+            results.extend(functions.filter(|value| matches!(value, Value::Function(_) | Value::Bound(_))));
+        }
+        if !is_callback_method(found.facts.name(name)) || !self.values(file, callee).iter().all(is_outside) {
+            return;
+        }
+        let mut elements = Vec::new();
+        for value in self.values(file, object).to_vec() {
+            self.iterated_values(file, id, value, &mut elements);
+        }
+        for argument in arguments.iter().take(2) {
+            for value in self.values(file, *argument).to_vec() {
+                if let Value::Function(definition) | Value::Bound(definition) = value {
+                    self.pass_values(definition, 0, &elements);
+                    self.call_is_implied(file, id, definition);
+                }
+            }
+        }
+    }
+
     /// Adds what `require("...")` of JavaScript gives.
     fn required(&mut self, file: FileId, callee: ExpressionId, arguments: &[ExpressionId], results: &mut Vec<Value>) {
         let Some(found) = self.world.file(file) else { return };
@@ -253,7 +281,10 @@ impl Solver<'_> {
             match value {
                 Value::Class(class) => self.construct(file, class, arguments, &mut results),
                 Value::External(path) => results.push(Value::ExternalInstance(path)),
-                Value::Function(definition) => self.pass(file, definition, arguments, true),
+                Value::Function(definition) => {
+                    self.pass(file, definition, arguments, true);
+                    results.push(Value::Instance(definition));
+                }
                 _ => {}
             }
         }
@@ -394,4 +425,17 @@ impl Solver<'_> {
 
 fn base_is_interface(solver: &Solver<'_>, base: GlobalDefinition) -> bool {
     solver.world.kind(base).is_interface()
+}
+
+fn is_outside(value: &Value) -> bool {
+    matches!(value, Value::External(_) | Value::AppliedMethod(_))
+}
+
+/// Returns true for methods of arrays and promises that call the functions that they are given.
+fn is_callback_method(name: &str) -> bool {
+    matches!(
+        name,
+        "forEach" | "map" | "filter" | "reduce" | "some" | "every" | "find" | "findIndex" | "flatMap" | "sort" | "then"
+            | "catch" | "finally"
+    )
 }

@@ -52,17 +52,21 @@ impl Solver<'_> {
     }
 
     /// Adds a member of a class that comes from a base outside of the project.
-    pub(super) fn external_member(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
+    fn external_member(&mut self, class: GlobalDefinition, name: Symbol, into: &mut Vec<Value>) {
+        let name = self.world.name(name);
+        let path = self.external_base(class).map(|base| format!("{base}.{name}"));
+        into.extend(path.map(|path| Value::External(self.world.external(&path))));
+    }
+
+    /// Returns the path of the first base of a class that is outside of the project.
+    pub(super) fn external_base(&self, class: GlobalDefinition) -> Option<std::sync::Arc<str>> {
         let order = self.world.linearisation(class);
         let bases = order.iter().flat_map(|class| self.world.bases.get(class).into_iter().flatten());
         let external = bases.filter_map(|base| match base {
             Entry::External(path) => Some(*path),
             _ => None,
         });
-        if let Some(base) = external.into_iter().next() {
-            let path = format!("{}.{}", self.world.external_path(base), self.world.name(name));
-            into.push(Value::External(self.world.external(&path)));
-        }
+        external.into_iter().next().map(|base| self.world.external_path(base))
     }
 
     /// Adds the values of a member of a value.
@@ -89,6 +93,11 @@ impl Solver<'_> {
                     into.push(value);
                     return;
                 }
+                if self.world.name(name) == "prototype"
+                    && self.world.local(class).is_some_and(|(_, found, _)| found.family == Family::JavaScript)
+                {
+                    into.push(value);
+                }
                 for base in self.world.linearisation(class) {
                     self.field_values(Value::Class(base), name, into);
                 }
@@ -108,13 +117,15 @@ impl Solver<'_> {
                 self.field_values(value, name, into);
             }
             Value::Applied(applied) => self.applied_member(file, applied, name, into),
-            Value::Function(_) | Value::Bound(_) => {
+            Value::Function(definition) | Value::Bound(definition) => {
                 self.field_values(value, name, into);
-                // `f.call(...)`, `f.apply(...)` and `f.bind(...)` of JavaScript are still calls of the function.
-                if matches!(self.world.name(name), "call" | "apply" | "bind")
-                    && self.world.file(file).is_some_and(|found| found.family == Family::JavaScript)
-                {
-                    into.push(value);
+                if self.world.file(file).is_some_and(|found| found.family == Family::JavaScript) {
+                    match self.world.name(name) {
+                        // `f.call(...)` and `f.apply(...)` are still calls of the function.
+                        "call" | "apply" => into.push(value),
+                        "prototype" => into.push(Value::Class(definition)),
+                        _ => {}
+                    }
                 }
             }
             Value::Generator(_) | Value::Results(_) | Value::AppliedMethod(_) | Value::Text => {}

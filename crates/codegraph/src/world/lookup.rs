@@ -133,7 +133,8 @@ impl World {
                 && (definition.kind.is_type() || definition.kind == DefinitionKind::Extension)
                 && !found.family.has_implicit_receiver();
             if !hides && let Some(entries) = self.scopes.get(&(global, name)) {
-                let entries = self.without_imports(entries, search);
+                let mut entries = self.without_imports(entries, search);
+                entries.retain(|entry| !self.is_constructor(*entry));
                 if !entries.is_empty() {
                     return entries;
                 }
@@ -141,7 +142,8 @@ impl World {
             if found.family.has_implicit_receiver() {
                 let class = if definition.kind.is_type() { Some(global) } else { self.attached.get(&global).copied() };
                 if let Some(class) = class {
-                    let members = self.find_member(class, name);
+                    let mut members = self.find_member(class, name);
+                    members.retain(|entry| !self.is_constructor(*entry));
                     if !members.is_empty() {
                         return members;
                     }
@@ -165,6 +167,11 @@ impl World {
             at = definition.parent;
         }
         self.look_up_outside(file, scope, name, search)
+    }
+
+    /// Returns true for constructors, whose name alone means their class.
+    fn is_constructor(&self, entry: Entry) -> bool {
+        matches!(entry, Entry::Definition(definition) if self.kind(definition) == DefinitionKind::Constructor)
     }
 
     /// Looks a name up in the modules around the module of a scope.
@@ -259,6 +266,19 @@ impl World {
     /// Returns the entries of a name in a scope itself.
     pub(super) fn in_scope(&self, scope: GlobalDefinition, name: Symbol) -> Option<&Vec<Entry>> {
         self.scopes.get(&(scope, name))
+    }
+
+    /// Removes the methods without a body from the entries of a name, because their bodies stand elsewhere.
+    pub(super) fn drop_declarations(&mut self, scope: GlobalDefinition, name: Symbol) {
+        let Some(entries) = self.scopes.get(&(scope, name)) else { return };
+        let has_body = |entry: &Entry| match entry {
+            Entry::Definition(definition) => {
+                self.definition(*definition).is_none_or(|definition| !definition.traits.is_abstract)
+            }
+            _ => true,
+        };
+        let kept: Vec<Entry> = entries.iter().copied().filter(has_body).collect();
+        self.scopes.insert((scope, name), kept);
     }
 
     /// Adds an entry to a scope.

@@ -108,6 +108,9 @@ impl World {
             });
             for (at, member) in members {
                 let name = symbols.get(member.name as usize).copied().unwrap_or(0);
+                if facts.language.family() == Family::C {
+                    self.drop_declarations(class, name);
+                }
                 self.add_to_scope(class, name, Entry::Definition(start + at));
             }
             for (at, variable) in (0_u32..).zip(&facts.variables) {
@@ -358,6 +361,9 @@ impl World {
     /// Returns a member of a type, without those of the first types of its linearisation.
     pub(crate) fn find_member_in(&self, class: GlobalDefinition, name: Symbol, skip: usize) -> Vec<Entry> {
         let class = self.canonical(class);
+        if self.kind(class).is_function() {
+            return Vec::new();
+        }
         if skip == 0
             && let Some(entries) = self.in_scope(class, name)
         {
