@@ -1,23 +1,24 @@
 //! The facts of a file while they are being collected: interned names, the stack of scopes, and the variables
 //! that are visible at the present place of the text.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::facts::{
     Definition, DefinitionId, DefinitionKind, Expression, ExpressionId, FileFacts, Flow, Import, Name, Span,
     Traits, Variable, VariableId, VariableKind, Visibility,
 };
+use crate::fast_hash::FastMap;
 use crate::language::Language;
 
 /// Facts under construction.
 pub(crate) struct FactsBuilder {
     facts: FileFacts,
-    numbers: HashMap<Box<str>, Name>,
+    numbers: FastMap<Box<str>, Name>,
     scopes: Vec<Scope>,
     /// Variables that are visible here, the innermost last.
     visible: Vec<(Name, VariableId)>,
     /// Variables of each definition.
-    declared: HashMap<(DefinitionId, Name), VariableId>,
+    declared: FastMap<(DefinitionId, Name), VariableId>,
     /// Names that a function takes from the file or from the function around it (`global`).
     foreign: HashSet<(DefinitionId, Name)>,
     /// Line of the node that is being left.
@@ -65,10 +66,10 @@ impl FactsBuilder {
         };
         let mut builder = Self {
             facts,
-            numbers: HashMap::new(),
+            numbers: FastMap::default(),
             scopes: Vec::new(),
             visible: Vec::new(),
-            declared: HashMap::new(),
+            declared: FastMap::default(),
             foreign: HashSet::new(),
             line: 1,
         };

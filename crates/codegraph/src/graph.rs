@@ -2,11 +2,11 @@
 
 mod nodes;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use cypher::{BuildError, GraphBuilder, MemoryGraph, NodeId, Value};
 
+use crate::fast_hash::FastMap;
 use crate::index::CodeIndex;
 use crate::links::{Link, LinkKey, Origin, Target};
 use crate::relation::Relation;
@@ -18,11 +18,11 @@ const INDEXED: [&str; 4] = ["id", "name", "path", "qualified_name"];
 struct Filler<'a> {
     index: &'a CodeIndex,
     builder: GraphBuilder,
-    symbols: HashMap<Arc<str>, NodeId>,
-    files: HashMap<Arc<str>, NodeId>,
-    folders: HashMap<String, NodeId>,
-    externals: HashMap<Arc<str>, NodeId>,
-    texts: HashMap<&'static str, Arc<str>>,
+    symbols: FastMap<Arc<str>, NodeId>,
+    files: FastMap<Arc<str>, NodeId>,
+    folders: FastMap<String, NodeId>,
+    externals: FastMap<Arc<str>, NodeId>,
+    texts: FastMap<&'static str, Arc<str>>,
 }
 
 impl CodeIndex {
@@ -34,11 +34,11 @@ impl CodeIndex {
         let mut filler = Filler {
             index: self,
             builder: GraphBuilder::new(),
-            symbols: HashMap::new(),
-            files: HashMap::new(),
-            folders: HashMap::new(),
-            externals: HashMap::new(),
-            texts: HashMap::new(),
+            symbols: FastMap::default(),
+            files: FastMap::default(),
+            folders: FastMap::default(),
+            externals: FastMap::default(),
+            texts: FastMap::default(),
         };
         filler.nodes(name)?;
         filler.relationships()?;

@@ -6,6 +6,7 @@
 mod builder;
 mod extract;
 mod facts;
+mod fast_hash;
 mod graph;
 mod index;
 mod interface;

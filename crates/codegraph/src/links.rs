@@ -4,10 +4,11 @@
 mod calls;
 mod declarations;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::facts::DefinitionId;
+use crate::fast_hash::FastMap;
 use crate::relation::{Confidence, Relation, Via};
 use crate::solve::Solver;
 use crate::symbols::SymbolKeys;
@@ -81,7 +82,7 @@ struct Collector<'a, 'w> {
     found: &'w WorldFile,
     links: FileLinks,
     /// Node of the graph around each definition.
-    callers: HashMap<DefinitionId, DefinitionId>,
+    callers: FastMap<DefinitionId, DefinitionId>,
 }
 
 /// Collects the relationships of the files that a solver has solved.
@@ -97,7 +98,7 @@ pub(crate) fn collect(world: &World, keys: &[Arc<SymbolKeys>], files: &[FileId])
             file: *file,
             found,
             links: FileLinks::default(),
-            callers: HashMap::new(),
+            callers: FastMap::default(),
         };
         collector.declarations();
         collector.calls();

@@ -10,11 +10,12 @@ mod evaluate;
 mod members;
 mod values;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 pub(crate) use values::{Value, Values};
 
 use crate::facts::{ExpressionId, Flow};
+use crate::fast_hash::FastMap;
 use crate::world::{Entry, FileId, GlobalDefinition, GlobalVariable, Symbol, World};
 
 /// Maximum number of passes through one file before others have their turn.
@@ -32,17 +33,17 @@ pub(crate) struct Solver<'w> {
     places: Vec<Option<Places>>,
     sets: Vec<Values>,
     /// Sets of the members that values have got by assignments.
-    fields: HashMap<(Value, Symbol), Node>,
+    fields: FastMap<(Value, Symbol), Node>,
     /// Names of those members.
-    field_names: HashMap<Value, Vec<Symbol>>,
+    field_names: FastMap<Value, Vec<Symbol>>,
     /// Meanings of names, by the number of the expression among all.
-    bindings: HashMap<u32, Vec<Entry>>,
+    bindings: FastMap<u32, Vec<Entry>>,
     /// Values of declarations of other files.
-    declared: HashMap<(bool, u32), Vec<Value>>,
+    declared: FastMap<(bool, u32), Vec<Value>>,
     /// Files that read from a file.
-    readers: HashMap<FileId, BTreeSet<FileId>>,
+    readers: FastMap<FileId, BTreeSet<FileId>>,
     /// Files that read members that were assigned, by the name of the member.
-    field_readers: HashMap<Symbol, BTreeSet<FileId>>,
+    field_readers: FastMap<Symbol, BTreeSet<FileId>>,
     dirty: BTreeSet<FileId>,
     /// File that is being looked at.
     current: FileId,
@@ -51,7 +52,7 @@ pub(crate) struct Solver<'w> {
     /// True if something changed in the present pass.
     changed: bool,
     /// Calls that the text does not write as calls: the method, by the expression that calls it.
-    implicit: HashMap<FileId, BTreeSet<(ExpressionId, GlobalDefinition)>>,
+    implicit: FastMap<FileId, BTreeSet<(ExpressionId, GlobalDefinition)>>,
     /// Symbols of names with a meaning.
     known: KnownNames,
 }
@@ -110,17 +111,17 @@ impl<'w> Solver<'w> {
             world,
             places,
             sets: vec![Values::default(); next],
-            fields: HashMap::new(),
-            field_names: HashMap::new(),
-            bindings: HashMap::new(),
-            declared: HashMap::new(),
-            readers: HashMap::new(),
-            field_readers: HashMap::new(),
+            fields: FastMap::default(),
+            field_names: FastMap::default(),
+            bindings: FastMap::default(),
+            declared: FastMap::default(),
+            readers: FastMap::default(),
+            field_readers: FastMap::default(),
             dirty: files.iter().copied().collect(),
             current: 0,
             present: 0,
             changed: false,
-            implicit: HashMap::new(),
+            implicit: FastMap::default(),
             known,
         };
         solver.run(files.len());

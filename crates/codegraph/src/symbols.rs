@@ -1,10 +1,10 @@
 //! Stable keys of definitions: the path of the file and the names down to the definition. A key does not change
 //! when other parts of the file do.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::facts::{DefinitionKind, Expression, FileFacts, VariableKind};
+use crate::fast_hash::FastMap;
 use crate::language::Family;
 
 /// The keys of the definitions and variables of a file.
@@ -24,8 +24,8 @@ impl SymbolKeys {
         let shows_lambdas = facts.language.family() == Family::Python;
         let mut qualified: Vec<Arc<str>> = Vec::with_capacity(facts.definitions.len());
         let mut definitions = Vec::with_capacity(facts.definitions.len());
-        let mut seen: HashMap<String, u32> = HashMap::new();
-        let mut lambdas: HashMap<u32, u32> = HashMap::new();
+        let mut seen: FastMap<String, u32> = FastMap::default();
+        let mut lambdas: FastMap<u32, u32> = FastMap::default();
         for (at, definition) in facts.definitions.iter().enumerate() {
             if at == 0 {
                 qualified.push("".into());
@@ -74,7 +74,7 @@ impl SymbolKeys {
 }
 
 /// Returns a key that no other definition of the file has.
-fn unique(path: &str, name: &str, seen: &mut HashMap<String, u32>) -> Arc<str> {
+fn unique(path: &str, name: &str, seen: &mut FastMap<String, u32>) -> Arc<str> {
     let times = seen.entry(name.to_owned()).or_insert(0);
     *times += 1;
     if *times == 1 { format!("{path}#{name}").into() } else { format!("{path}#{name}~{times}").into() }

@@ -6,10 +6,11 @@ mod lookup;
 mod types;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::facts::{DefinitionKind, FileFacts, Name};
+use crate::fast_hash::FastMap;
 use crate::language::Family;
 use crate::project::Project;
 
@@ -33,7 +34,7 @@ pub(crate) type ExternalId = u32;
 #[derive(Debug, Default)]
 struct Externals {
     paths: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, ExternalId>,
+    numbers: FastMap<Arc<str>, ExternalId>,
 }
 
 /// A file with its facts.
@@ -101,7 +102,7 @@ pub(crate) struct World {
     pub(crate) project: Project,
     /// Names by their symbols.
     pub(crate) names: Vec<Box<str>>,
-    symbols: HashMap<Box<str>, Symbol>,
+    symbols: FastMap<Box<str>, Symbol>,
     /// Paths of things outside of the project, which look-ups discover.
     externals: RefCell<Externals>,
     expression_count: u32,
@@ -111,31 +112,31 @@ pub(crate) struct World {
     pub(crate) file_of_variable: Vec<FileId>,
     /// File of each import.
     pub(crate) file_of_import: Vec<FileId>,
-    paths: HashMap<Arc<str>, FileId>,
+    paths: FastMap<Arc<str>, FileId>,
     /// Folders that have files, for packages without a file of their own.
     folders: HashSet<String>,
     pub(crate) modules: Vec<Module>,
-    module_numbers: HashMap<(Family, Box<str>), ModuleId>,
+    module_numbers: FastMap<(Family, Box<str>), ModuleId>,
     /// Names in scopes.
-    scopes: HashMap<(GlobalDefinition, Symbol), Vec<Entry>>,
+    scopes: FastMap<(GlobalDefinition, Symbol), Vec<Entry>>,
     /// Names in modules.
-    contents: HashMap<(ModuleId, Symbol), Vec<Entry>>,
+    contents: FastMap<(ModuleId, Symbol), Vec<Entry>>,
     /// Imports of everything in each scope.
-    all_imports: HashMap<GlobalDefinition, Vec<u32>>,
+    all_imports: FastMap<GlobalDefinition, Vec<u32>>,
     /// Modules of definitions that are modules in files.
-    module_of_definition: HashMap<GlobalDefinition, ModuleId>,
+    module_of_definition: FastMap<GlobalDefinition, ModuleId>,
     /// The first of several definitions that are one type.
-    canonical: HashMap<GlobalDefinition, GlobalDefinition>,
+    canonical: FastMap<GlobalDefinition, GlobalDefinition>,
     /// Types of extensions and of methods outside their class.
-    attached: HashMap<GlobalDefinition, GlobalDefinition>,
+    attached: FastMap<GlobalDefinition, GlobalDefinition>,
     /// Types that a type inherits from.
-    pub(crate) bases: HashMap<GlobalDefinition, Vec<Entry>>,
+    pub(crate) bases: FastMap<GlobalDefinition, Vec<Entry>>,
     /// Types that inherit from a type.
-    pub(crate) heirs: HashMap<GlobalDefinition, Vec<GlobalDefinition>>,
+    pub(crate) heirs: FastMap<GlobalDefinition, Vec<GlobalDefinition>>,
     /// Functions and methods by family and name, for calls of which only the name is known.
     pub(crate) by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
     /// Values that flow to variables of files and types, by variable: file and expression.
-    pub(crate) initial: HashMap<GlobalVariable, Vec<u32>>,
+    pub(crate) initial: FastMap<GlobalVariable, Vec<u32>>,
 }
 
 impl World {
@@ -147,26 +148,26 @@ impl World {
             files: Vec::with_capacity(sorted.len()),
             project,
             names: Vec::new(),
-            symbols: HashMap::new(),
+            symbols: FastMap::default(),
             externals: RefCell::default(),
             expression_count: 0,
             file_of_definition: Vec::new(),
             file_of_variable: Vec::new(),
             file_of_import: Vec::new(),
-            paths: HashMap::new(),
+            paths: FastMap::default(),
             folders: HashSet::new(),
             modules: Vec::new(),
-            module_numbers: HashMap::new(),
-            scopes: HashMap::new(),
-            contents: HashMap::new(),
-            all_imports: HashMap::new(),
-            module_of_definition: HashMap::new(),
-            canonical: HashMap::new(),
-            attached: HashMap::new(),
-            bases: HashMap::new(),
-            heirs: HashMap::new(),
+            module_numbers: FastMap::default(),
+            scopes: FastMap::default(),
+            contents: FastMap::default(),
+            all_imports: FastMap::default(),
+            module_of_definition: FastMap::default(),
+            canonical: FastMap::default(),
+            attached: FastMap::default(),
+            bases: FastMap::default(),
+            heirs: FastMap::default(),
             by_name: BTreeMap::new(),
-            initial: HashMap::new(),
+            initial: FastMap::default(),
         };
         world.symbol("");
         for file in sorted {

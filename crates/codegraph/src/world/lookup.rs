@@ -43,7 +43,8 @@ impl World {
             }
             let entry = Entry::Definition(global);
             let around = definitions + definition.parent;
-            if definition.kind != DefinitionKind::Namespace {
+            // A method outside of its type is a member of the type alone.
+            if definition.kind != DefinitionKind::Namespace && definition.attached_to == 0 {
                 self.scopes.entry((around, name)).or_default().push(entry);
                 let is_hidden = family == Family::C && definition.visibility == Visibility::Private;
                 if let Some(module) = self.module_of_definition.get(&around).filter(|_| !is_hidden) {

@@ -1,10 +1,10 @@
 //! Types: their bases, their members, and the blocks that add members to them.
 
-use std::collections::HashMap;
 
 use super::lookup::Search;
 use super::{Entry, FileId, GlobalDefinition, Symbol, World};
 use crate::facts::{DefinitionKind, Expression, ExpressionId, Flow};
+use crate::fast_hash::FastMap;
 use crate::language::Family;
 
 /// Maximum number of types in a linearisation.
@@ -26,7 +26,7 @@ impl World {
 
     /// Makes the definitions of one type in several places one type, for the languages that have this.
     fn merge_parts(&mut self) {
-        let mut first: HashMap<(Family, String), GlobalDefinition> = HashMap::new();
+        let mut first: FastMap<(Family, String), GlobalDefinition> = FastMap::default();
         for id in 0..crate::builder::count(self.files.len()) {
             let Some(file) = self.file(id) else { continue };
             if !matches!(file.family, Family::Ruby | Family::CSharp) {
