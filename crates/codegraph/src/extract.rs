@@ -57,7 +57,11 @@ fn parse(grammar: &tree_sitter::Language, content: &[u8], time: Duration) -> Opt
     parser.set_language(grammar).ok()?;
     let end = Instant::now().checked_add(time);
     let mut progress = |_: &tree_sitter::ParseState| {
-        if end.is_some_and(|end| Instant::now() > end) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if end.is_some_and(|end| Instant::now() > end) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     let mut read = |offset: usize, _| content.get(offset..).unwrap_or_default();

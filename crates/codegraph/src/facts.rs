@@ -208,6 +208,13 @@ pub enum VariableKind {
     TypeParameter,
 }
 
+impl VariableKind {
+    /// Returns true for variables that other functions and files can name: of files and types.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Self::Global | Self::Constant | Self::Field | Self::Case)
+    }
+}
+
 /// A variable, parameter, field or constant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {

@@ -108,7 +108,8 @@ impl Filler<'_> {
             }
             _ => {}
         }
-        let (origin, target) = if key.relation == Relation::Decorates { (target, origin) } else { (origin, target) };
+        let (origin, target) =
+            if key.relation == Relation::Decorates { (target, origin) } else { (origin, target) };
         self.builder.add_relationship(origin, key.relation.name(), target, &properties)
     }
 

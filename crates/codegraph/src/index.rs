@@ -42,6 +42,9 @@ pub(crate) struct IndexedFile {
     pub(crate) keys: Arc<SymbolKeys>,
 }
 
+/// A file that has to be resolved: its path, and the key of everything that it depends on.
+type Stale = (Arc<str>, [u8; 32]);
+
 /// The work that an update did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Update {
@@ -105,7 +108,9 @@ impl CodeIndex {
                 Change::Written { path, content } => {
                     if is_manifest(&path) {
                         self.manifests.insert(path, content);
-                    } else if let Some(language) = Language::of_path(&path).filter(|known| is_supported(*known)) {
+                    } else if let Some(language) =
+                        Language::of_path(&path).filter(|known| is_supported(*known))
+                    {
                         update.extracted += self.write(path.into(), language, &content, store);
                     }
                 }
@@ -117,7 +122,13 @@ impl CodeIndex {
     }
 
     /// Takes the new content of a file. Returns 1 if its facts were extracted, and 0 if they were known.
-    fn write(&mut self, path: Arc<str>, language: Language, content: &[u8], store: &mut dyn FactsStore) -> usize {
+    fn write(
+        &mut self,
+        path: Arc<str>,
+        language: Language,
+        content: &[u8],
+        store: &mut dyn FactsStore,
+    ) -> usize {
         let language = refined(language, content);
         let key = FactsKey::new(language, content);
         if self.files.get(&path).is_some_and(|known| known.key == key) {
@@ -152,7 +163,7 @@ impl CodeIndex {
             manifests.update(blake3::hash(content).as_bytes());
         }
         let surroundings = self.surroundings(&manifests);
-        let mut stale: BTreeMap<Family, Vec<(Arc<str>, [u8; 32])>> = BTreeMap::new();
+        let mut stale: BTreeMap<Family, Vec<Stale>> = BTreeMap::new();
         for (path, file) in &self.files {
             let family = file.facts.language.family();
             let mut hasher = surroundings.get(&family).cloned().unwrap_or_default();
@@ -170,14 +181,19 @@ impl CodeIndex {
         if stale.is_empty() {
             return count;
         }
-        let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile { path: path.clone(), facts: file.facts.clone() };
+        let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile {
+            path: path.clone(),
+            facts: file.facts.clone(),
+        };
         let is_stale = |file: &IndexedFile| stale.contains_key(&file.facts.language.family());
-        let sources: Vec<SourceFile> = self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
+        let sources: Vec<SourceFile> =
+            self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
         let keys: Vec<Arc<SymbolKeys>> =
             self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
         let world = World::new(&sources, project);
         for (family, files) in stale {
-            let numbered = files.into_iter().filter_map(|(path, key)| Some((world.file_at(&path)?, path, key)));
+            let numbered =
+                files.into_iter().filter_map(|(path, key)| Some((world.file_at(&path)?, path, key)));
             let numbered: Vec<_> = numbered.collect();
             count += numbered.len();
             let groups: Vec<Vec<u32>> = if family.is_dynamic() {

@@ -1,7 +1,7 @@
 //! The interface of a file: the part of its facts that the resolution of other files can depend on. An edit
 //! inside of a function leaves it as it is.
 
-use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow, VariableKind};
+use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow};
 
 /// Maximum number of expressions that one declaration contributes.
 const MAXIMUM_EXPRESSIONS: usize = 4_000;
@@ -41,8 +41,7 @@ pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
         writer.text(";");
     }
     for variable in &facts.variables {
-        use VariableKind::{Case, Constant, Field, Global};
-        if matches!(variable.kind, Case | Constant | Field | Global) {
+        if variable.kind.is_shared() {
             writer.text(facts.name(variable.name));
             writer.number(variable.kind as u32);
             writer.number(writer.ordinal(variable.scope));
@@ -53,12 +52,11 @@ pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
         if let Flow::Assign { target, value } = flow
             && let Expression::Variable(variable) = facts.expression(*target)
             && let Some(known) = facts.variables.get(variable as usize)
+            && known.kind.is_shared()
         {
-            use VariableKind::{Case, Constant, Field, Global};
-            if matches!(known.kind, Case | Constant | Field | Global) {
-                writer.number(variable);
-                writer.expression(*value);
-            }
+            writer.text(facts.name(known.name));
+            writer.number(writer.ordinal(known.scope));
+            writer.expression(*value);
         }
     }
     for import in &facts.imports {

@@ -1,5 +1,7 @@
 //! The languages, each in a file of its own and behind a feature of its own.
 
+#![allow(clippy::match_same_arms, reason = "the tables of roles are in the order of their meaning")]
+
 #[cfg(feature = "bash")]
 mod bash;
 #[cfg(any(feature = "c", feature = "cpp"))]

@@ -12,8 +12,8 @@ mod index;
 mod interface;
 mod language;
 mod languages;
-mod lowering;
 mod links;
+mod lowering;
 mod project;
 mod relation;
 mod solve;
@@ -24,8 +24,8 @@ mod world;
 pub use extract::{ExtractLimits, extract, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
-    FactsKey, FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId, VariableKind,
-    Visibility,
+    FactsKey, FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId,
+    VariableKind, Visibility,
 };
 pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
 pub use language::{Family, Language};

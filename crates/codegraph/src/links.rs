@@ -134,8 +134,14 @@ impl Collector<'_, '_> {
         let own = self.keys.get(self.file as usize);
         let mut at = definition;
         loop {
-            let is_node = own.is_some_and(|keys| keys.definitions.get(at as usize).is_some_and(Option::is_some));
-            let kind = self.found.facts.definitions.get(at as usize).map(|definition| (definition.kind, definition.parent));
+            let is_node =
+                own.is_some_and(|keys| keys.definitions.get(at as usize).is_some_and(Option::is_some));
+            let kind = self
+                .found
+                .facts
+                .definitions
+                .get(at as usize)
+                .map(|definition| (definition.kind, definition.parent));
             let Some((kind, parent)) = kind else { break };
             if at == 0 || is_node && kind.is_function() {
                 break;

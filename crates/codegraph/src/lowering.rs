@@ -8,7 +8,6 @@ mod grammar;
 
 use tree_sitter::{Node, Tree};
 
-pub(crate) use expressions::first_value;
 pub(crate) use grammar::{Child, Dialect, Entry, Field, Grammar, Habits, Role, child_at, value_at};
 
 use crate::builder::FactsBuilder;
@@ -77,7 +76,7 @@ pub(crate) fn lower(entry: &Entry, tree: &Tree, source: &[u8]) -> FileFacts {
 
 /// Counts the lines of a text.
 pub(crate) fn memory_lines(source: &[u8]) -> u32 {
-    let ends = source.iter().filter(|byte| **byte == b'\n').count();
+    let ends = memchr::memchr_iter(b'\n', source).count();
     let open = usize::from(source.last().is_some_and(|byte| *byte != b'\n'));
     crate::builder::count(ends + open)
 }
@@ -101,7 +100,13 @@ impl<'a> Lowering<'a> {
             }
             let role = self.grammar.role(node.kind_id());
             let field = self.grammar.field(cursor.field_id());
-            let frame = Frame { role, field, first_child: values.len(), block: self.builder.open_block(), opens: false };
+            let frame = Frame {
+                role,
+                field,
+                first_child: values.len(),
+                block: self.builder.open_block(),
+                opens: false,
+            };
             let enters = role != Role::Skip && !is_leaf(role);
             if enters {
                 let frame = self.enter(node, frame);
@@ -146,8 +151,9 @@ impl<'a> Lowering<'a> {
     fn leave_frame(&mut self, node: Node<'a>, frame: &Frame, values: &mut Vec<Child<'a>>) {
         self.builder.line = line_of(node);
         let children = values.split_off(frame.first_child.min(values.len()));
-        let is_own_name =
-            frame.field == Field::Name && is_leaf(frame.role) && self.above.last().is_some_and(|(.., opens)| *opens);
+        let is_own_name = frame.field == Field::Name
+            && is_leaf(frame.role)
+            && self.above.last().is_some_and(|(.., opens)| *opens);
         let value = if is_own_name {
             0
         } else if frame.opens {
@@ -180,7 +186,9 @@ impl<'a> Lowering<'a> {
             Role::Return | Role::Yield => self.result(role, children),
             Role::Parameters if field == Field::Result => self.list(children),
             Role::Parameters => self.parameters(children),
-            Role::Parameter | Role::Rest | Role::NamedRest | Role::Receiver => self.parameter(node, role, children),
+            Role::Parameter | Role::Rest | Role::NamedRest | Role::Receiver => {
+                self.parameter(node, role, children)
+            }
             Role::TypeParameter => self.type_parameter(node, children),
             Role::Bases | Role::Interfaces => self.bases(role, children),
             Role::Field | Role::Case => self.field(node, role, children),

@@ -196,7 +196,8 @@ impl Project {
                     let is_exact = !pattern.contains('*') && pattern != import;
                     let Some(middle) = middle.filter(|_| !is_exact) else { continue };
                     let base = mappings.base.as_deref().unwrap_or(folder);
-                    let replaced = replacements.iter().map(|replacement| replacement.replacen('*', middle, 1));
+                    let replaced =
+                        replacements.iter().map(|replacement| replacement.replacen('*', middle, 1));
                     paths.extend(replaced.filter_map(|path| joined(base, &path)));
                 }
                 paths.extend(mappings.base.as_ref().and_then(|base| joined(base, import)));
@@ -235,7 +236,8 @@ fn package_of(folder: &str, text: &str) -> Option<Package> {
     let manifest: Json = serde_json::from_str(text).ok()?;
     let name = manifest.get("name")?.as_str()?.to_owned();
     let mut entries = Vec::new();
-    let mut open: Vec<&Json> = ["source", "types", "module", "main"].iter().filter_map(|key| manifest.get(*key)).collect();
+    let mut open: Vec<&Json> =
+        ["source", "types", "module", "main"].iter().filter_map(|key| manifest.get(*key)).collect();
     let exports = manifest.get("exports");
     open.extend(exports.map(|exports| exports.get(".").unwrap_or(exports)));
     while let Some(at) = open.pop() {

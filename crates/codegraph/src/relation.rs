@@ -135,6 +135,20 @@ impl Via {
 
 /// Labels of nodes, in the order in which [`crate::CodeIndex`] documents them.
 pub const LABELS: [&str; 16] = [
-    "Repo", "Directory", "File", "Module", "Class", "Struct", "Enum", "Interface", "Trait", "TypeAlias", "Function",
-    "Method", "Field", "Variable", "External", "Macro",
+    "Repo",
+    "Directory",
+    "File",
+    "Module",
+    "Class",
+    "Struct",
+    "Enum",
+    "Interface",
+    "Trait",
+    "TypeAlias",
+    "Function",
+    "Method",
+    "Field",
+    "Variable",
+    "External",
+    "Macro",
 ];

@@ -4,10 +4,12 @@
 //! Files of a language without declared types are solved together, because a value flows from any of them to any
 //! other. A file of another language is solved alone; of the other files only their declarations count.
 
+mod assignments;
 mod calls;
 mod declared;
 mod evaluate;
 mod members;
+mod outside;
 mod values;
 
 use std::collections::BTreeSet;
@@ -78,6 +80,7 @@ struct KnownNames {
     iter: Option<Symbol>,
     next: Option<Symbol>,
     exports: Option<Symbol>,
+    prototype: Option<Symbol>,
 }
 
 impl<'w> Solver<'w> {
@@ -106,6 +109,7 @@ impl<'w> Solver<'w> {
             iter: world.known_symbol("__iter__"),
             next: world.known_symbol("__next__"),
             exports: world.known_symbol("exports"),
+            prototype: world.known_symbol("prototype"),
         };
         let mut solver = Self {
             world,
@@ -300,7 +304,8 @@ impl<'w> Solver<'w> {
             self.changed = true;
             for name in [name, self.known.any] {
                 let readers = self.field_readers.get(&name).into_iter().flatten();
-                let readers: Vec<FileId> = readers.copied().filter(|reader| *reader != self.current).collect();
+                let readers: Vec<FileId> =
+                    readers.copied().filter(|reader| *reader != self.current).collect();
                 self.dirty.extend(readers);
             }
         }

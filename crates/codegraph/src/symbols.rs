@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::facts::{DefinitionKind, Expression, FileFacts, VariableKind};
+use crate::facts::{DefinitionKind, Expression, FileFacts};
 use crate::fast_hash::FastMap;
 use crate::language::Family;
 
@@ -60,8 +60,7 @@ impl SymbolKeys {
             facts.definitions.iter().map(|definition| (definition.parent, definition.name)).collect();
         let mut variables = Vec::with_capacity(facts.variables.len());
         for variable in &facts.variables {
-            use VariableKind::{Case, Constant, Field, Global};
-            let is_node = matches!(variable.kind, Case | Constant | Field | Global)
+            let is_node = variable.kind.is_shared()
                 && variable.name != 0
                 && !siblings.contains(&(variable.scope, variable.name));
             let around = qualified.get(variable.scope as usize).cloned().unwrap_or_default();
@@ -85,7 +84,9 @@ pub(crate) fn type_name(facts: &FileFacts, expression: u32) -> String {
     let mut at = expression;
     for _ in 0..16 {
         match facts.expression(at) {
-            Expression::Name { name, .. } | Expression::Member { name, .. } | Expression::Path { name, .. } => {
+            Expression::Name { name, .. }
+            | Expression::Member { name, .. }
+            | Expression::Path { name, .. } => {
                 return facts.name(name).to_owned();
             }
             Expression::Variable(variable) => {

@@ -6,7 +6,7 @@ mod lookup;
 mod types;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::facts::{DefinitionKind, FileFacts, Name};
@@ -113,8 +113,6 @@ pub(crate) struct World {
     /// File of each import.
     pub(crate) file_of_import: Vec<FileId>,
     paths: FastMap<Arc<str>, FileId>,
-    /// Folders that have files, for packages without a file of their own.
-    folders: HashSet<String>,
     pub(crate) modules: Vec<Module>,
     module_numbers: FastMap<(Family, Box<str>), ModuleId>,
     /// Names in scopes.
@@ -155,7 +153,6 @@ impl World {
             file_of_variable: Vec::new(),
             file_of_import: Vec::new(),
             paths: FastMap::default(),
-            folders: HashSet::new(),
             modules: Vec::new(),
             module_numbers: FastMap::default(),
             scopes: FastMap::default(),
@@ -236,11 +233,6 @@ impl World {
         self.paths.get(path).copied()
     }
 
-    /// Returns true if a folder has files of code.
-    pub(crate) fn has_folder(&self, folder: &str) -> bool {
-        self.folders.contains(folder)
-    }
-
     /// Returns the file of a definition, and its number there.
     pub(crate) fn local(&self, definition: GlobalDefinition) -> Option<(FileId, &WorldFile, u32)> {
         let file = *self.file_of_definition.get(definition as usize)?;
@@ -315,12 +307,9 @@ impl World {
         self.file_of_definition.extend(facts.definitions.iter().map(|_| id));
         self.file_of_variable.extend(facts.variables.iter().map(|_| id));
         self.file_of_import.extend(facts.imports.iter().map(|_| id));
-        self.expression_count = self.expression_count.saturating_add(crate::builder::count(facts.expressions.len()));
+        self.expression_count =
+            self.expression_count.saturating_add(crate::builder::count(facts.expressions.len()));
         self.paths.insert(source.path.clone(), id);
-        let mut folder = crate::project::folder_of(&source.path);
-        while !folder.is_empty() && self.folders.insert(folder.to_owned()) {
-            folder = crate::project::folder_of(folder);
-        }
         self.files.push(file);
     }
 }
@@ -340,7 +329,10 @@ fn parent_module(family: Family, path: &str) -> Option<(String, &str)> {
             if path.is_empty() {
                 return None;
             }
-            Some(path.rsplit_once('.').map_or((String::new(), path), |(parent, name)| (parent.to_owned(), name)))
+            Some(
+                path.rsplit_once('.')
+                    .map_or((String::new(), path), |(parent, name)| (parent.to_owned(), name)),
+            )
         }
         Family::Go | Family::JavaScript | Family::Bash => None,
     }

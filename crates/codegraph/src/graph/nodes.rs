@@ -127,9 +127,10 @@ impl Filler<'_> {
             let added = self.builder.add_node(labels(definition), &properties)?;
             self.symbols.insert(key.clone(), added);
             let is_outside = definition.attached_to != 0
-                || facts.definitions.get(definition.parent as usize).is_some_and(|outer| {
-                    outer.kind == DefinitionKind::Extension
-                });
+                || facts
+                    .definitions
+                    .get(definition.parent as usize)
+                    .is_some_and(|outer| outer.kind == DefinitionKind::Extension);
             let around = if local == 0 { node } else { around };
             // The resolution knows the type of what stands outside of its type.
             if !is_outside {
@@ -189,9 +190,11 @@ fn visibility(visibility: Visibility) -> &'static str {
 fn is_test_path(path: &str) -> bool {
     let name = name_of(path);
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    let in_folder = path.split('/').rev().skip(1).any(|part| {
-        matches!(part, "tests" | "test" | "__tests__" | "spec" | "testdata")
-    });
+    let in_folder = path
+        .split('/')
+        .rev()
+        .skip(1)
+        .any(|part| matches!(part, "tests" | "test" | "__tests__" | "spec" | "testdata"));
     in_folder
         || stem.starts_with("test_")
         || stem.ends_with("_test")

@@ -11,8 +11,15 @@ pub(super) struct C;
 impl Dialect for C {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "comment" | "string_content" | "escape_sequence" | "preproc_directive" | "preproc_arg" | "system_lib_string"
-            | "attribute_specifier" | "storage_class_specifier" | "type_qualifier" => Role::Skip,
+            "comment"
+            | "string_content"
+            | "escape_sequence"
+            | "preproc_directive"
+            | "preproc_arg"
+            | "system_lib_string"
+            | "attribute_specifier"
+            | "storage_class_specifier"
+            | "type_qualifier" => Role::Skip,
             "identifier" | "type_identifier" | "namespace_identifier" => Role::Identifier,
             "field_identifier" => Role::MemberName,
             "string_literal" | "raw_string_literal" => Role::Text,
@@ -26,9 +33,8 @@ impl Dialect for C {
             "template_type" | "template_function" | "template_method" => Role::Generic,
             "subscript_expression" => Role::Index,
             "assignment_expression" => Role::Assign,
-            "declaration" | "init_declarator" | "field_declaration" | "for_range_loop" | "condition_clause" => {
-                Role::Special
-            }
+            "declaration" | "init_declarator" | "field_declaration" | "for_range_loop"
+            | "condition_clause" => Role::Special,
             "function_definition" => Role::Function,
             "lambda_expression" => Role::Lambda,
             "class_specifier" => Role::Type(DefinitionKind::Class),
@@ -36,8 +42,14 @@ impl Dialect for C {
             "enum_specifier" => Role::Type(DefinitionKind::Enum),
             "namespace_definition" => Role::Namespace,
             "alias_declaration" => Role::TypeAlias,
-            "type_definition" | "preproc_include" | "using_declaration" | "base_class_clause" | "access_specifier"
-            | "cast_expression" | "function_declarator" | "static_cast" => Role::Special,
+            "type_definition"
+            | "preproc_include"
+            | "using_declaration"
+            | "base_class_clause"
+            | "access_specifier"
+            | "cast_expression"
+            | "function_declarator"
+            | "static_cast" => Role::Special,
             "parameter_list" => Role::Parameters,
             "parameter_declaration" | "optional_parameter_declaration" => Role::Parameter,
             "variadic_parameter_declaration" => Role::Rest,
@@ -47,10 +59,20 @@ impl Dialect for C {
             "compound_statement" | "for_statement" | "catch_clause" => Role::Statement,
             "conditional_expression" => Role::Choice,
             "co_await_expression" => Role::Inner,
-            "pointer_declarator" | "reference_declarator" | "array_declarator" | "parenthesized_expression"
-            | "pointer_expression" | "unary_expression" | "type_descriptor" | "parenthesized_declarator"
-            | "abstract_pointer_declarator" | "abstract_reference_declarator" | "dependent_type" | "argument"
-            | "attributed_declarator" | "pointer_type_declarator" => Role::Pass,
+            "pointer_declarator"
+            | "reference_declarator"
+            | "array_declarator"
+            | "parenthesized_expression"
+            | "pointer_expression"
+            | "unary_expression"
+            | "type_descriptor"
+            | "parenthesized_declarator"
+            | "abstract_pointer_declarator"
+            | "abstract_reference_declarator"
+            | "dependent_type"
+            | "argument"
+            | "attributed_declarator"
+            | "pointer_type_declarator" => Role::Pass,
             _ => Role::Plain,
         }
     }
@@ -122,7 +144,10 @@ impl Dialect for C {
                 return if type_ == 0 { 0 } else { lowering.builder.push(Expression::Instance(type_)) };
             }
             "function_declarator" => {
-                return children.iter().find(|child| child.field == Field::Target).map_or(0, |child| child.value);
+                return children
+                    .iter()
+                    .find(|child| child.field == Field::Target)
+                    .map_or(0, |child| child.value);
             }
             _ => {}
         }
@@ -155,7 +180,8 @@ impl Dialect for C {
         let scope = lowering.builder.scope();
         let parent = lowering.builder.definition(scope).map_or(0, |definition| definition.parent);
         let is_member = lowering.builder.kind(parent).is_type();
-        let declared = children.iter().find(|child| child.field == Field::Target).map_or(0, |child| child.value);
+        let declared =
+            children.iter().find(|child| child.field == Field::Target).map_or(0, |child| child.value);
         let mut attached = 0;
         if let Expression::Path { object, .. } = lowering.builder.expression(declared) {
             attached = object;
@@ -200,7 +226,9 @@ fn declaration<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Chil
             let mut at = child.node;
             let mut found = false;
             for _ in 0..8 {
-                let Some(inner) = at.child_by_field_name("declarator").or_else(|| at.named_child(0)) else { break };
+                let Some(inner) = at.child_by_field_name("declarator").or_else(|| at.named_child(0)) else {
+                    break;
+                };
                 found |= inner.kind() == "function_declarator";
                 at = inner;
             }
@@ -244,9 +272,10 @@ fn field<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child<'a>]
         let mut is_function = false;
         for _ in 0..16 {
             is_function |= at.kind() == "function_declarator";
-            let Some(inner) = at.child_by_field_name("declarator").or_else(|| {
-                at.named_child(0).filter(|_| at.kind().ends_with("declarator"))
-            }) else {
+            let Some(inner) = at
+                .child_by_field_name("declarator")
+                .or_else(|| at.named_child(0).filter(|_| at.kind().ends_with("declarator")))
+            else {
                 break;
             };
             at = inner;
@@ -279,7 +308,8 @@ fn alias<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, type_: ExpressionId) {
     // `typedef struct { ... } name` gives the struct its name.
     if let Expression::Definition(definition) = lowering.builder.expression(type_) {
         let name = lowering.builder.name(text);
-        let is_unnamed = lowering.builder.definition(definition).is_some_and(|definition| definition.name == 0);
+        let is_unnamed =
+            lowering.builder.definition(definition).is_some_and(|definition| definition.name == 0);
         if is_unnamed {
             lowering.builder.change_definition(definition, |definition| definition.name = name);
             return;
@@ -309,5 +339,14 @@ fn using(lowering: &mut Lowering<'_>, node: Node<'_>) {
     let scope = lowering.builder.scope();
     let line = line_of(node);
     let path = path.into();
-    lowering.builder.import(Import { kind, scope, path, level: 0, member: 0, alias, line, is_exported: false });
+    lowering.builder.import(Import {
+        kind,
+        scope,
+        path,
+        level: 0,
+        member: 0,
+        alias,
+        line,
+        is_exported: false,
+    });
 }

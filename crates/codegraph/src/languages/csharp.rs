@@ -21,7 +21,10 @@ impl Dialect for CSharp {
             "conditional_access_expression" | "member_binding_expression" => Role::Special,
             "invocation_expression" => Role::Call,
             "object_creation_expression" | "implicit_object_creation_expression" => Role::Special,
-            "argument_list" | "type_argument_list" | "initializer_expression" | "bracketed_argument_list"
+            "argument_list"
+            | "type_argument_list"
+            | "initializer_expression"
+            | "bracketed_argument_list"
             | "tuple_expression" => Role::List,
             "argument" => Role::Pass,
             "element_access_expression" => Role::Index,
@@ -31,8 +34,11 @@ impl Dialect for CSharp {
             "variable_declaration" => Role::DeclareAll,
             "field_declaration" | "event_field_declaration" => Role::Special,
             "foreach_statement" => Role::Special,
-            "method_declaration" | "constructor_declaration" | "local_function_statement"
-            | "operator_declaration" | "destructor_declaration" => Role::Function,
+            "method_declaration"
+            | "constructor_declaration"
+            | "local_function_statement"
+            | "operator_declaration"
+            | "destructor_declaration" => Role::Function,
             "lambda_expression" | "anonymous_method_expression" => Role::Lambda,
             "class_declaration" | "record_declaration" => Role::Type(DefinitionKind::Class),
             "struct_declaration" => Role::Type(DefinitionKind::Struct),
@@ -49,13 +55,25 @@ impl Dialect for CSharp {
             "yield_statement" => Role::Yield,
             "attribute" => Role::Decorator,
             "modifier" => Role::Modifier,
-            "file_scoped_namespace_declaration" | "using_directive" | "declaration_pattern" | "cast_expression"
-            | "array_type" | "as_expression" => Role::Special,
-            "block" | "for_statement" | "catch_clause" | "using_statement" | "switch_section" => Role::Statement,
+            "file_scoped_namespace_declaration"
+            | "using_directive"
+            | "declaration_pattern"
+            | "cast_expression"
+            | "array_type"
+            | "as_expression" => Role::Special,
+            "block" | "for_statement" | "catch_clause" | "using_statement" | "switch_section" => {
+                Role::Statement
+            }
             "conditional_expression" | "switch_expression" => Role::Choice,
             "await_expression" => Role::Inner,
-            "parenthesized_expression" | "nullable_type" | "arrow_expression_clause" | "switch_expression_arm"
-            | "primary_constructor_base_type" | "type" | "ref_type" | "equals_value_clause" => Role::Pass,
+            "parenthesized_expression"
+            | "nullable_type"
+            | "arrow_expression_clause"
+            | "switch_expression_arm"
+            | "primary_constructor_base_type"
+            | "type"
+            | "ref_type"
+            | "equals_value_clause" => Role::Pass,
             _ => Role::Plain,
         }
     }

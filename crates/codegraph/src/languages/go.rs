@@ -11,7 +11,10 @@ pub(super) struct Go;
 impl Dialect for Go {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "comment" | "interpreted_string_literal_content" | "raw_string_literal_content" | "escape_sequence"
+            "comment"
+            | "interpreted_string_literal_content"
+            | "raw_string_literal_content"
+            | "escape_sequence"
             | "import_spec_list" => Role::Skip,
             "identifier" | "type_identifier" | "package_identifier" => Role::Identifier,
             "field_identifier" => Role::MemberName,
@@ -35,13 +38,23 @@ impl Dialect for Go {
             "type_parameter_declaration" => Role::TypeParameter,
             "field_declaration" | "type_elem" => Role::Special,
             "return_statement" => Role::Return,
-            "block" | "if_statement" | "for_statement" | "expression_case" | "type_case" | "communication_case" => {
-                Role::Statement
-            }
-            "type_switch_statement" | "type_assertion_expression" | "composite_literal" | "keyed_element"
-            | "literal_value" | "package_clause" | "import_declaration" | "type_conversion_expression" => Role::Special,
-            "pointer_type" | "parenthesized_expression" | "unary_expression" | "parenthesized_type"
-            | "literal_element" | "slice_expression" | "type_constraint" => Role::Pass,
+            "block" | "if_statement" | "for_statement" | "expression_case" | "type_case"
+            | "communication_case" => Role::Statement,
+            "type_switch_statement"
+            | "type_assertion_expression"
+            | "composite_literal"
+            | "keyed_element"
+            | "literal_value"
+            | "package_clause"
+            | "import_declaration"
+            | "type_conversion_expression" => Role::Special,
+            "pointer_type"
+            | "parenthesized_expression"
+            | "unary_expression"
+            | "parenthesized_type"
+            | "literal_element"
+            | "slice_expression"
+            | "type_constraint" => Role::Pass,
             "map_type" | "slice_type" | "array_type" | "channel_type" => Role::Special,
             _ => Role::Plain,
         }
@@ -58,7 +71,11 @@ impl Dialect for Go {
     }
 
     fn visibility_of(&self, name: &str) -> Visibility {
-        if name.chars().next().is_some_and(char::is_uppercase) { Visibility::Public } else { Visibility::Internal }
+        if name.chars().next().is_some_and(char::is_uppercase) {
+            Visibility::Public
+        } else {
+            Visibility::Internal
+        }
     }
 
     fn is_test_name(&self, name: &str) -> bool {
@@ -71,7 +88,8 @@ impl Dialect for Go {
         match node.kind() {
             "method_declaration" => {
                 let id = lowering.builder.scope();
-                let first = lowering.builder.definition(id).and_then(|found| found.parameters.first().copied());
+                let first =
+                    lowering.builder.definition(id).and_then(|found| found.parameters.first().copied());
                 let Some(receiver) = first else { return };
                 let variables = &lowering.builder.facts().variables;
                 let declared = variables.get(receiver as usize).map_or(0, |variable| variable.declared);
@@ -227,10 +245,12 @@ fn imports(lowering: &mut Lowering<'_>, node: Node<'_>) {
             open.extend(at.named_children(&mut cursor));
             continue;
         }
-        let path = at.child_by_field_name("path").map_or("", |path| lowering.text(path)).trim_matches(['"', '`']);
+        let path =
+            at.child_by_field_name("path").map_or("", |path| lowering.text(path)).trim_matches(['"', '`']);
         let name = at.child_by_field_name("name").map(|name| lowering.text(name));
         let last = path.rsplit('/').next().unwrap_or(path);
-        let is_version = last.strip_prefix('v').is_some_and(|rest| rest.chars().all(|digit| digit.is_ascii_digit()));
+        let is_version =
+            last.strip_prefix('v').is_some_and(|rest| rest.chars().all(|digit| digit.is_ascii_digit()));
         let parent = path.rsplit('/').nth(1).filter(|_| is_version);
         let default = parent.unwrap_or(last);
         let default = default.strip_prefix("go-").unwrap_or(default);

@@ -11,7 +11,9 @@ pub(super) struct Java;
 impl Dialect for Java {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "line_comment" | "block_comment" | "string_fragment" | "escape_sequence" | "dimensions" => Role::Skip,
+            "line_comment" | "block_comment" | "string_fragment" | "escape_sequence" | "dimensions" => {
+                Role::Skip
+            }
             "identifier" | "type_identifier" => Role::Identifier,
             "string_literal" => Role::Text,
             "decimal_integer_literal" => Role::Number,
@@ -29,7 +31,9 @@ impl Dialect for Java {
             "local_variable_declaration" => Role::DeclareAll,
             "field_declaration" | "constant_declaration" => Role::Special,
             "enhanced_for_statement" => Role::Special,
-            "method_declaration" | "constructor_declaration" | "compact_constructor_declaration" => Role::Function,
+            "method_declaration" | "constructor_declaration" | "compact_constructor_declaration" => {
+                Role::Function
+            }
             "lambda_expression" => Role::Lambda,
             "class_declaration" | "record_declaration" => Role::Type(DefinitionKind::Class),
             "interface_declaration" | "annotation_type_declaration" => Role::Type(DefinitionKind::Interface),
@@ -45,8 +49,13 @@ impl Dialect for Java {
             "enum_constant" => Role::Case,
             "return_statement" => Role::Return,
             "annotation" | "marker_annotation" => Role::Decorator,
-            "modifiers" | "method_reference" | "package_declaration" | "import_declaration" | "array_type"
-            | "cast_expression" | "instanceof_expression" => Role::Special,
+            "modifiers"
+            | "method_reference"
+            | "package_declaration"
+            | "import_declaration"
+            | "array_type"
+            | "cast_expression"
+            | "instanceof_expression" => Role::Special,
             "block" | "for_statement" | "catch_clause" | "try_with_resources_statement" => Role::Statement,
             "constructor_body" | "lambda_body" => Role::Statement,
             "ternary_expression" => Role::Choice,
@@ -76,7 +85,8 @@ impl Dialect for Java {
     fn leave<'a>(&self, lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child<'a>]) -> ExpressionId {
         match node.kind() {
             "method_invocation" => {
-                let callee = match (child_at(children, &[Field::Object]), child_at(children, &[Field::Name])) {
+                let callee = match (child_at(children, &[Field::Object]), child_at(children, &[Field::Name]))
+                {
                     (Some(object), Some(name)) => lowering.member_of(object.value, lowering.text(name.node)),
                     (None, Some(name)) => name.value,
                     _ => 0,
@@ -119,10 +129,15 @@ impl Dialect for Java {
             "method_reference" => {
                 let (Some(object), Some(name)) = (children.first(), children.last()) else { return 0 };
                 let text = lowering.text(name.node);
-                return if children.len() > 1 { lowering.member_of(object.value, text) } else { object.value };
+                return if children.len() > 1 {
+                    lowering.member_of(object.value, text)
+                } else {
+                    object.value
+                };
             }
             "package_declaration" => {
-                let name = node.named_children(&mut node.walk()).last().map_or("", |name| lowering.text(name));
+                let name =
+                    node.named_children(&mut node.walk()).last().map_or("", |name| lowering.text(name));
                 let name: String = name.split_whitespace().collect();
                 lowering.builder.set_package(&name);
             }

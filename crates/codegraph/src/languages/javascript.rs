@@ -12,9 +12,19 @@ pub(super) struct JavaScript;
 impl Dialect for JavaScript {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "comment" | "html_comment" | "string_fragment" | "escape_sequence" | "regex" | "jsx_text"
-            | "import_clause" | "export_clause" | "hash_bang_line" | "template_literal_type" => Role::Skip,
-            "identifier" | "type_identifier" | "shorthand_property_identifier"
+            "comment"
+            | "html_comment"
+            | "string_fragment"
+            | "escape_sequence"
+            | "regex"
+            | "jsx_text"
+            | "import_clause"
+            | "export_clause"
+            | "hash_bang_line"
+            | "template_literal_type" => Role::Skip,
+            "identifier"
+            | "type_identifier"
+            | "shorthand_property_identifier"
             | "shorthand_property_identifier_pattern" => Role::Identifier,
             "property_identifier" | "private_property_identifier" => Role::MemberName,
             "string" | "template_string" => Role::Text,
@@ -30,13 +40,21 @@ impl Dialect for JavaScript {
             "spread_element" | "rest_pattern" => Role::Spread,
             "subscript_expression" => Role::Index,
             "generic_type" => Role::Generic,
-            "assignment_expression" | "augmented_assignment_expression" | "assignment_pattern"
+            "assignment_expression"
+            | "augmented_assignment_expression"
+            | "assignment_pattern"
             | "object_assignment_pattern" => Role::Special,
             "variable_declarator" => Role::Declare,
             "for_in_statement" => Role::Special,
-            "function_declaration" | "generator_function_declaration" | "method_definition"
-            | "method_signature" | "abstract_method_signature" | "function_signature" | "generator_function"
-            | "function_expression" | "function" => Role::Function,
+            "function_declaration"
+            | "generator_function_declaration"
+            | "method_definition"
+            | "method_signature"
+            | "abstract_method_signature"
+            | "function_signature"
+            | "generator_function"
+            | "function_expression"
+            | "function" => Role::Function,
             "arrow_function" => Role::Lambda,
             "class_declaration" | "abstract_class_declaration" | "class" => Role::Type(DefinitionKind::Class),
             "interface_declaration" => Role::Type(DefinitionKind::Interface),
@@ -61,9 +79,18 @@ impl Dialect for JavaScript {
             "ternary_expression" | "union_type" | "intersection_type" => Role::Choice,
             "binary_expression" => Role::Special,
             "await_expression" => Role::Inner,
-            "parenthesized_expression" | "type_annotation" | "as_expression" | "non_null_expression"
-            | "satisfies_expression" | "sequence_expression" | "type_assertion" | "parenthesized_type"
-            | "readonly_type" | "type_query" | "constraint" | "optional_type" => Role::Pass,
+            "parenthesized_expression"
+            | "type_annotation"
+            | "as_expression"
+            | "non_null_expression"
+            | "satisfies_expression"
+            | "sequence_expression"
+            | "type_assertion"
+            | "parenthesized_type"
+            | "readonly_type"
+            | "type_query"
+            | "constraint"
+            | "optional_type" => Role::Pass,
             "import_statement" | "export_statement" | "jsx_opening_element" | "jsx_self_closing_element" => {
                 Role::Special
             }
@@ -153,7 +180,8 @@ impl Dialect for JavaScript {
                 lowering.bind_elements(target, value);
             }
             "binary_expression" => {
-                let operator = node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
+                let operator =
+                    node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
                 if matches!(operator, "||" | "&&" | "??") {
                     let parts: Vec<ExpressionId> = children.iter().map(|child| child.value).collect();
                     return lowering.builder.choice(&parts);
@@ -230,7 +258,12 @@ fn parameter<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child<
     if let Expression::Variable(variable) = lowering.builder.expression(place)
         && is_field
     {
-        let known = lowering.builder.facts().variables.get(variable as usize).map(|known| (known.name, known.declared));
+        let known = lowering
+            .builder
+            .facts()
+            .variables
+            .get(variable as usize)
+            .map(|known| (known.name, known.declared));
         let (name, declared) = known.unwrap_or((0, 0));
         let function = lowering.builder.scope();
         let class = lowering.builder.definition(function).map_or(0, |definition| definition.parent);
@@ -286,7 +319,8 @@ fn specifiers(lowering: &mut Lowering<'_>, list: Node<'_>, node: Node<'_>, sourc
         let name = text_of(lowering, part.child_by_field_name("name"));
         let alias = part.child_by_field_name("alias");
         let alias = if alias.is_some() { text_of(lowering, alias) } else { name.clone() };
-        if !name.is_empty() && !(source.is_empty() && name == alias) {
+        let binds_itself = source.is_empty() && name == alias;
+        if !name.is_empty() && !binds_itself {
             add(lowering, node, ImportKind::Member, source, (&name, &alias), is_exported);
         }
     }

@@ -16,9 +16,13 @@ impl Dialect for Php {
             "variable_name" | "qualified_name" | "relative_scope" => Role::Special,
             "string" | "encapsed_string" => Role::Text,
             "integer" => Role::Number,
-            "member_access_expression" | "nullsafe_member_access_expression" | "scoped_property_access_expression"
+            "member_access_expression"
+            | "nullsafe_member_access_expression"
+            | "scoped_property_access_expression"
             | "class_constant_access_expression" => Role::Member,
-            "function_call_expression" | "member_call_expression" | "nullsafe_member_call_expression" => Role::Call,
+            "function_call_expression" | "member_call_expression" | "nullsafe_member_call_expression" => {
+                Role::Call
+            }
             "scoped_call_expression" => Role::Call,
             "object_creation_expression" => Role::Special,
             "arguments" | "list_literal" => Role::List,
@@ -26,10 +30,14 @@ impl Dialect for Php {
             "array_creation_expression" => Role::Special,
             "array_element_initializer" => Role::List,
             "subscript_expression" => Role::Index,
-            "assignment_expression" | "reference_assignment_expression" | "augmented_assignment_expression" => Role::Assign,
+            "assignment_expression"
+            | "reference_assignment_expression"
+            | "augmented_assignment_expression" => Role::Assign,
             "foreach_statement" => Role::Special,
             "function_definition" | "method_declaration" => Role::Function,
-            "anonymous_function" | "anonymous_function_creation_expression" | "arrow_function" => Role::Lambda,
+            "anonymous_function" | "anonymous_function_creation_expression" | "arrow_function" => {
+                Role::Lambda
+            }
             "class_declaration" => Role::Type(DefinitionKind::Class),
             "interface_declaration" => Role::Type(DefinitionKind::Interface),
             "trait_declaration" => Role::Type(DefinitionKind::Trait),
@@ -47,11 +55,21 @@ impl Dialect for Php {
             "return_statement" => Role::Return,
             "attribute" => Role::Decorator,
             "visibility_modifier" | "static_modifier" => Role::Modifier,
-            "conditional_expression" | "union_type" | "match_expression" | "match_block"
-            | "match_conditional_expression" | "match_default_expression" => Role::Choice,
-            "parenthesized_expression" | "named_type" | "optional_type" | "clone_expression" | "by_ref" => Role::Pass,
-            "namespace_use_declaration" | "binary_expression" | "include_expression" | "require_expression"
-            | "require_once_expression" | "include_once_expression" => Role::Special,
+            "conditional_expression"
+            | "union_type"
+            | "match_expression"
+            | "match_block"
+            | "match_conditional_expression"
+            | "match_default_expression" => Role::Choice,
+            "parenthesized_expression" | "named_type" | "optional_type" | "clone_expression" | "by_ref" => {
+                Role::Pass
+            }
+            "namespace_use_declaration"
+            | "binary_expression"
+            | "include_expression"
+            | "require_expression"
+            | "require_once_expression"
+            | "include_once_expression" => Role::Special,
             _ => Role::Plain,
         }
     }
@@ -116,7 +134,8 @@ impl Dialect for Php {
                 return value;
             }
             "object_creation_expression" => {
-                let class = children.iter().find(|child| child.role != Role::List).map_or(0, |child| child.value);
+                let class =
+                    children.iter().find(|child| child.role != Role::List).map_or(0, |child| child.value);
                 let arguments = lowering.arguments(children);
                 let arguments = lowering.builder.span(&arguments);
                 return lowering.builder.push(Expression::New { class, arguments });
@@ -135,13 +154,16 @@ impl Dialect for Php {
                 let visibility = lowering.take_visibility().unwrap_or(Visibility::Public);
                 for child in children.iter().filter(|child| child.role == Role::Declare) {
                     if let Expression::Variable(variable) = lowering.builder.expression(child.value) {
-                        lowering.builder.change_variable(variable, |variable| variable.visibility = visibility);
+                        lowering
+                            .builder
+                            .change_variable(variable, |variable| variable.visibility = visibility);
                     }
                     lowering.annotate(child.value, type_);
                 }
             }
             "const_element" | "enum_case" => {
-                let kind = if node.kind() == "enum_case" { VariableKind::Case } else { VariableKind::Constant };
+                let kind =
+                    if node.kind() == "enum_case" { VariableKind::Case } else { VariableKind::Constant };
                 if let Some(name) = children.first() {
                     let name = lowering.builder.name(lowering.text(name.node));
                     lowering.builder.declare(name, kind, 0);
@@ -153,13 +175,17 @@ impl Dialect for Php {
             }
             "namespace_use_declaration" => uses(lowering, node),
             "binary_expression" => {
-                let operator = node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
+                let operator =
+                    node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
                 if matches!(operator, "??" | "||" | "&&") {
                     let parts: Vec<ExpressionId> = children.iter().map(|child| child.value).collect();
                     return lowering.builder.choice(&parts);
                 }
             }
-            "include_expression" | "require_expression" | "require_once_expression" | "include_once_expression" => {
+            "include_expression"
+            | "require_expression"
+            | "require_once_expression"
+            | "include_once_expression" => {
                 include(lowering, node);
             }
             _ => {}
@@ -190,7 +216,8 @@ fn array(lowering: &mut Lowering<'_>, children: &[Child<'_>]) -> ExpressionId {
         let span = lowering.builder.span(&pairs);
         return lowering.builder.push(Expression::Dictionary(span));
     }
-    let values: Vec<ExpressionId> = elements.into_iter().map(|element| element.first().copied().unwrap_or(0)).collect();
+    let values: Vec<ExpressionId> =
+        elements.into_iter().map(|element| element.first().copied().unwrap_or(0)).collect();
     let span = lowering.builder.span(&values);
     lowering.builder.push(Expression::List(span))
 }
@@ -200,7 +227,8 @@ fn promoted<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child<'
     let place = lowering.parameter(node, Role::Parameter, children);
     lowering.pending.clear();
     let Expression::Variable(variable) = lowering.builder.expression(place) else { return place };
-    let known = lowering.builder.facts().variables.get(variable as usize).map(|known| (known.name, known.declared));
+    let known =
+        lowering.builder.facts().variables.get(variable as usize).map(|known| (known.name, known.declared));
     let (name, declared) = known.unwrap_or((0, 0));
     let function = lowering.builder.scope();
     let class = lowering.builder.definition(function).map_or(0, |definition| definition.parent);
@@ -226,7 +254,16 @@ fn uses(lowering: &mut Lowering<'_>, node: Node<'_>) {
             let line = line_of(at);
             let kind = ImportKind::Path;
             let path = path.into();
-            lowering.builder.import(Import { kind, scope, path, level: 0, member: 0, alias, line, is_exported: false });
+            lowering.builder.import(Import {
+                kind,
+                scope,
+                path,
+                level: 0,
+                member: 0,
+                alias,
+                line,
+                is_exported: false,
+            });
             continue;
         }
         let mut cursor = at.walk();

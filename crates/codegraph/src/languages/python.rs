@@ -11,15 +11,15 @@ pub(super) struct Python;
 impl Dialect for Python {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "comment" | "escape_sequence" | "string_start" | "string_end" | "string_content" | "type_conversion"
-            | "format_specifier" | "line_continuation" => Role::Skip,
+            "comment" | "escape_sequence" | "string_start" | "string_end" | "string_content"
+            | "type_conversion" | "format_specifier" | "line_continuation" => Role::Skip,
             "identifier" => Role::Identifier,
             "string" | "concatenated_string" => Role::Text,
             "integer" => Role::Number,
             "attribute" => Role::Member,
             "call" => Role::Call,
-            "argument_list" | "list" | "tuple" | "set" | "expression_list" | "pattern_list" | "tuple_pattern"
-            | "list_pattern" | "type_parameter" | "subject_list" => Role::List,
+            "argument_list" | "list" | "tuple" | "set" | "expression_list" | "pattern_list"
+            | "tuple_pattern" | "list_pattern" | "type_parameter" | "subject_list" => Role::List,
             "dictionary" => Role::Dictionary,
             "pair" => Role::Pair,
             "keyword_argument" => Role::Keyword,
@@ -37,13 +37,25 @@ impl Dialect for Python {
             "return_statement" => Role::Return,
             "yield" => Role::Special,
             "decorator" => Role::Decorator,
-            "await" | "parenthesized_expression" | "type" | "with_item" | "as_pattern_target" | "union_type" => {
-                Role::Pass
-            }
+            "await"
+            | "parenthesized_expression"
+            | "type"
+            | "with_item"
+            | "as_pattern_target"
+            | "union_type" => Role::Pass,
             "conditional_expression" | "boolean_operator" => Role::Choice,
-            "list_comprehension" | "set_comprehension" | "generator_expression" | "dictionary_comprehension"
-            | "as_pattern" | "import_statement" | "import_from_statement" | "future_import_statement"
-            | "global_statement" | "nonlocal_statement" | "interpolation" | "raise_statement" => Role::Special,
+            "list_comprehension"
+            | "set_comprehension"
+            | "generator_expression"
+            | "dictionary_comprehension"
+            | "as_pattern"
+            | "import_statement"
+            | "import_from_statement"
+            | "future_import_statement"
+            | "global_statement"
+            | "nonlocal_statement"
+            | "interpolation"
+            | "raise_statement" => Role::Special,
             _ => Role::Plain,
         }
     }
@@ -99,7 +111,8 @@ impl Dialect for Python {
             "raise_statement" => {
                 // A class that is raised is called without arguments.
                 let raised = children.first().map_or(0, |child| child.value);
-                let is_call = matches!(lowering.builder.expression(raised), crate::facts::Expression::Call { .. });
+                let is_call =
+                    matches!(lowering.builder.expression(raised), crate::facts::Expression::Call { .. });
                 if raised != 0 && !is_call {
                     let arguments = lowering.builder.span(&[]);
                     lowering.builder.push(crate::facts::Expression::New { class: raised, arguments });

@@ -11,9 +11,8 @@ pub(super) struct Ruby;
 impl Dialect for Ruby {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "comment" | "string_content" | "escape_sequence" | "heredoc_beginning" | "heredoc_body" | "heredoc_end" => {
-                Role::Skip
-            }
+            "comment" | "string_content" | "escape_sequence" | "heredoc_beginning" | "heredoc_body"
+            | "heredoc_end" => Role::Skip,
             "identifier" | "constant" => Role::Identifier,
             "instance_variable" | "class_variable" => Role::Special,
             "string" | "simple_symbol" | "hash_key_symbol" => Role::Text,
@@ -22,9 +21,11 @@ impl Dialect for Ruby {
             "super" => Role::Super,
             "scope_resolution" => Role::Path,
             "call" => Role::Special,
-            "argument_list" | "array" | "left_assignment_list" | "right_assignment_list" | "destructured_left_assignment" => {
-                Role::List
-            }
+            "argument_list"
+            | "array"
+            | "left_assignment_list"
+            | "right_assignment_list"
+            | "destructured_left_assignment" => Role::List,
             "hash" => Role::Dictionary,
             "pair" => Role::Pair,
             "splat_argument" | "hash_splat_argument" | "rest_assignment" | "block_argument" => Role::Pass,
@@ -43,7 +44,8 @@ impl Dialect for Ruby {
             "return" => Role::Special,
             "yield" => Role::Special,
             "body_statement" | "block_body" | "then" | "else" | "begin" | "do" => Role::Block,
-            "if" | "unless" | "conditional" | "case" | "when" | "elsif" | "if_modifier" | "unless_modifier" => Role::Choice,
+            "if" | "unless" | "conditional" | "case" | "when" | "elsif" | "if_modifier"
+            | "unless_modifier" => Role::Choice,
             "parenthesized_statements" => Role::Pass,
             "binary" => Role::Special,
             _ => Role::Plain,
@@ -114,7 +116,8 @@ impl Dialect for Ruby {
                 lowering.declare_targets(target, VariableKind::Local);
             }
             "binary" => {
-                let operator = node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
+                let operator =
+                    node.child_by_field_name("operator").map_or("", |operator| lowering.text(operator));
                 if matches!(operator, "||" | "&&" | "or" | "and") {
                     let parts: Vec<ExpressionId> = children.iter().map(|child| child.value).collect();
                     return lowering.builder.choice(&parts);
@@ -139,7 +142,8 @@ fn call<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child<'a>])
                 let scope = lowering.builder.scope();
                 let line = line_of(node);
                 let kind = ImportKind::Include;
-                let import = Import { kind, scope, path, level: 0, member: 0, alias: 0, line, is_exported: false };
+                let import =
+                    Import { kind, scope, path, level: 0, member: 0, alias: 0, line, is_exported: false };
                 lowering.builder.import(import);
             }
             return 0;

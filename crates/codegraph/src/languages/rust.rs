@@ -11,9 +11,18 @@ pub(super) struct Rust;
 impl Dialect for Rust {
     fn role(&self, kind: &str) -> Role {
         match kind {
-            "line_comment" | "block_comment" | "doc_comment" | "string_content" | "escape_sequence"
-            | "lifetime" | "inner_attribute_item" | "mutable_specifier" | "macro_rule" => Role::Skip,
-            "identifier" | "type_identifier" | "primitive_type" | "crate" | "metavariable" => Role::Identifier,
+            "line_comment"
+            | "block_comment"
+            | "doc_comment"
+            | "string_content"
+            | "escape_sequence"
+            | "lifetime"
+            | "inner_attribute_item"
+            | "mutable_specifier"
+            | "macro_rule" => Role::Skip,
+            "identifier" | "type_identifier" | "primitive_type" | "crate" | "metavariable" => {
+                Role::Identifier
+            }
             "field_identifier" => Role::MemberName,
             "string_literal" | "raw_string_literal" => Role::Text,
             "integer_literal" => Role::Number,
@@ -28,11 +37,26 @@ impl Dialect for Rust {
             "index_expression" => Role::Index,
             "assignment_expression" => Role::Assign,
             "let_declaration" => Role::Declare,
-            "const_item" | "static_item" | "let_condition" | "match_expression" | "match_pattern"
-            | "tuple_struct_pattern" | "struct_pattern" | "field_pattern" | "struct_expression"
-            | "field_initializer" | "shorthand_field_initializer" | "macro_invocation" | "token_tree"
-            | "use_declaration" | "attribute" | "extern_crate_declaration" | "associated_type"
-            | "where_predicate" | "foreign_mod_item" | "array_type" => Role::Special,
+            "const_item"
+            | "static_item"
+            | "let_condition"
+            | "match_expression"
+            | "match_pattern"
+            | "tuple_struct_pattern"
+            | "struct_pattern"
+            | "field_pattern"
+            | "struct_expression"
+            | "field_initializer"
+            | "shorthand_field_initializer"
+            | "macro_invocation"
+            | "token_tree"
+            | "use_declaration"
+            | "attribute"
+            | "extern_crate_declaration"
+            | "associated_type"
+            | "where_predicate"
+            | "foreign_mod_item"
+            | "array_type" => Role::Special,
             "use_list" | "scoped_use_list" | "use_as_clause" | "use_wildcard" => Role::Skip,
             "for_expression" => Role::Loop,
             "function_item" | "function_signature_item" => Role::Function,
@@ -53,14 +77,31 @@ impl Dialect for Rust {
             "return_expression" => Role::Return,
             "attribute_item" => Role::Decorator,
             "visibility_modifier" => Role::Modifier,
-            "block" | "unsafe_block" | "async_block" | "const_block" | "match_block" | "match_arm" => Role::Block,
+            "block" | "unsafe_block" | "async_block" | "const_block" | "match_block" | "match_arm" => {
+                Role::Block
+            }
             "if_expression" | "else_clause" => Role::Choice,
             "try_expression" | "await_expression" => Role::Inner,
-            "reference_expression" | "parenthesized_expression" | "unary_expression" | "reference_type"
-            | "pointer_type" | "dynamic_type" | "abstract_type" | "bounded_type" | "ref_pattern" | "mut_pattern"
-            | "reference_pattern" | "captured_pattern" | "slice_pattern" | "or_pattern"
-            | "type_cast_expression" | "break_expression" | "higher_ranked_trait_bound" | "bracketed_type"
-            | "qualified_type" | "removed_trait_bound" => Role::Pass,
+            "reference_expression"
+            | "parenthesized_expression"
+            | "unary_expression"
+            | "reference_type"
+            | "pointer_type"
+            | "dynamic_type"
+            | "abstract_type"
+            | "bounded_type"
+            | "ref_pattern"
+            | "mut_pattern"
+            | "reference_pattern"
+            | "captured_pattern"
+            | "slice_pattern"
+            | "or_pattern"
+            | "type_cast_expression"
+            | "break_expression"
+            | "higher_ranked_trait_bound"
+            | "bracketed_type"
+            | "qualified_type"
+            | "removed_trait_bound" => Role::Pass,
             _ => Role::Plain,
         }
     }
@@ -96,10 +137,12 @@ impl Dialect for Rust {
         let parent = lowering.builder.definition(scope).map_or(0, |definition| definition.parent);
         let is_in_trait = lowering.builder.definition(parent).is_some_and(|around| {
             around.kind == DefinitionKind::Trait
-                || around.kind == DefinitionKind::Extension && around.bases.iter().any(|base| base.is_implemented)
+                || around.kind == DefinitionKind::Extension
+                    && around.bases.iter().any(|base| base.is_implemented)
         });
         lowering.builder.change(|definition| {
-            definition.traits.is_static = definition.kind == DefinitionKind::Method && definition.receiver.is_none();
+            definition.traits.is_static =
+                definition.kind == DefinitionKind::Method && definition.receiver.is_none();
             if is_in_trait && definition.kind == DefinitionKind::Method {
                 definition.visibility = Visibility::Public;
             }
@@ -138,8 +181,11 @@ impl Dialect for Rust {
                 value_at(children, &[Field::Body])
             }
             "tuple_struct_pattern" => {
-                let parts: Vec<ExpressionId> =
-                    children.iter().filter(|child| child.field != Field::Type).map(|child| child.value).collect();
+                let parts: Vec<ExpressionId> = children
+                    .iter()
+                    .filter(|child| child.field != Field::Type)
+                    .map(|child| child.value)
+                    .collect();
                 match parts.as_slice() {
                     [only] if *only != 0 => lowering.builder.push(Expression::Inner(*only)),
                     _ => lowering.list(children.get(1..).unwrap_or_default()),
@@ -238,10 +284,38 @@ fn invocation<'a>(lowering: &mut Lowering<'a>, node: Node<'a>, children: &[Child
 fn is_standard_macro(name: &str) -> bool {
     matches!(
         name,
-        "println" | "print" | "eprintln" | "eprint" | "format" | "write" | "writeln" | "vec" | "assert" | "assert_eq"
-            | "assert_ne" | "debug_assert" | "debug_assert_eq" | "debug_assert_ne" | "matches" | "panic" | "todo"
-            | "unreachable" | "unimplemented" | "concat" | "stringify" | "include_str" | "include_bytes" | "env"
-            | "option_env" | "cfg" | "line" | "file" | "column" | "dbg" | "thread_local" | "compile_error"
+        "println"
+            | "print"
+            | "eprintln"
+            | "eprint"
+            | "format"
+            | "write"
+            | "writeln"
+            | "vec"
+            | "assert"
+            | "assert_eq"
+            | "assert_ne"
+            | "debug_assert"
+            | "debug_assert_eq"
+            | "debug_assert_ne"
+            | "matches"
+            | "panic"
+            | "todo"
+            | "unreachable"
+            | "unimplemented"
+            | "concat"
+            | "stringify"
+            | "include_str"
+            | "include_bytes"
+            | "env"
+            | "option_env"
+            | "cfg"
+            | "line"
+            | "file"
+            | "column"
+            | "dbg"
+            | "thread_local"
+            | "compile_error"
     )
 }
 

@@ -91,7 +91,9 @@ impl Collector<'_, '_> {
                     let path = self.world.external_path(path);
                     self.link_external(id, class, path);
                 }
-                Value::Function(definition) => self.link_call(id, definition, Confidence::Inferred, Via::Local),
+                Value::Function(definition) => {
+                    self.link_call(id, definition, Confidence::Inferred, Via::Local);
+                }
                 _ => {}
             }
         }
@@ -116,7 +118,11 @@ impl Collector<'_, '_> {
             if constructors.is_empty()
                 && let Some(path) = self.solver.inherited_constructor(class)
             {
-                let link = LinkKey { origin: self.origin(id), relation: Relation::Calls, target: Target::External(path) };
+                let link = LinkKey {
+                    origin: self.origin(id),
+                    relation: Relation::Calls,
+                    target: Target::External(path),
+                };
                 self.add(link, line, Confidence::Inferred, Via::Inheritance, None);
             }
             for constructor in constructors {
@@ -126,14 +132,22 @@ impl Collector<'_, '_> {
     }
 
     /// Links a call with a function.
-    fn link_call(&mut self, id: ExpressionId, definition: GlobalDefinition, confidence: Confidence, via: Via) {
+    fn link_call(
+        &mut self,
+        id: ExpressionId,
+        definition: GlobalDefinition,
+        confidence: Confidence,
+        via: Via,
+    ) {
         let Some(key) = self.key_of(definition) else { return };
         let origin = self.origin(id);
         let line = self.found.facts.line(id);
         let target = Target::Symbol(key);
         let link = LinkKey { origin: origin.clone(), relation: Relation::Calls, target: target.clone() };
         self.add(link, line, confidence, via, None);
-        if self.is_test(&origin) && !self.world.definition(definition).is_some_and(|found| found.traits.is_test) {
+        if self.is_test(&origin)
+            && !self.world.definition(definition).is_some_and(|found| found.traits.is_test)
+        {
             let link = LinkKey { origin, relation: Relation::Tests, target };
             self.add(link, line, confidence, via, None);
         }
@@ -198,7 +212,12 @@ impl Collector<'_, '_> {
     }
 
     /// Returns how sure the call of a function is, and by which way it was found.
-    fn manner(&mut self, callee: ExpressionId, definition: GlobalDefinition, single: bool) -> (Confidence, Via) {
+    fn manner(
+        &mut self,
+        callee: ExpressionId,
+        definition: GlobalDefinition,
+        single: bool,
+    ) -> (Confidence, Via) {
         let is_here = self.world.local(definition).is_some_and(|(file, ..)| file == self.file);
         let place = if is_here { Via::Local } else { Via::Import };
         let mut at = callee;
@@ -283,7 +302,11 @@ impl Collector<'_, '_> {
         }
         for definition in candidates {
             if let Some(key) = self.key_of(definition) {
-                let link = LinkKey { origin: origin.clone(), relation: Relation::MayCall, target: Target::Symbol(key) };
+                let link = LinkKey {
+                    origin: origin.clone(),
+                    relation: Relation::MayCall,
+                    target: Target::Symbol(key),
+                };
                 self.add(link, self.found.facts.line(id), Confidence::NameOnly, Via::Name, None);
             }
         }
@@ -330,6 +353,10 @@ impl Collector<'_, '_> {
 
     fn is_test(&self, origin: &Origin) -> bool {
         let Origin::Definition(definition) = *origin else { return false };
-        self.found.facts.definitions.get(definition as usize).is_some_and(|definition| definition.traits.is_test)
+        self.found
+            .facts
+            .definitions
+            .get(definition as usize)
+            .is_some_and(|definition| definition.traits.is_test)
     }
 }

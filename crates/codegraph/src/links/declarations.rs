@@ -21,7 +21,7 @@ impl Collector<'_, '_> {
             }
             self.attached(local, global);
             if definition.result != 0 && definition.kind.is_function() {
-                self.types(Origin::Definition(local), definition.result, Relation::ReturnsType);
+                self.types(&Origin::Definition(local), definition.result, Relation::ReturnsType);
             }
             if matches!(definition.kind, DefinitionKind::Method | DefinitionKind::Constructor) {
                 self.overrides(local, global);
@@ -35,9 +35,10 @@ impl Collector<'_, '_> {
         }
         for (local, variable) in (0_u32..).zip(&facts.variables) {
             let keys = self.keys.get(self.file as usize);
-            let is_node = keys.is_some_and(|keys| keys.variables.get(local as usize).is_some_and(Option::is_some));
+            let is_node =
+                keys.is_some_and(|keys| keys.variables.get(local as usize).is_some_and(Option::is_some));
             if is_node && variable.declared != 0 {
-                self.types(Origin::Variable(local), variable.declared, Relation::HasType);
+                self.types(&Origin::Variable(local), variable.declared, Relation::HasType);
             }
         }
     }
@@ -73,12 +74,13 @@ impl Collector<'_, '_> {
         }
         let (from, path) = (&self.found.path, &*import.path);
         let file = match self.found.family {
-            Family::C | Family::Bash => self.world.included_file(from, path),
+            Family::C | Family::Bash | Family::Php => self.world.included_file(from, path),
             Family::Ruby => {
                 let with_extension = format!("{path}.rb");
-                self.world.included_file(from, &with_extension).or_else(|| self.world.included_file(from, path))
+                self.world
+                    .included_file(from, &with_extension)
+                    .or_else(|| self.world.included_file(from, path))
             }
-            Family::Php => self.world.included_file(from, path),
             Family::JavaScript => self.world.script_file(from, path),
             _ => return Vec::new(),
         };
@@ -109,7 +111,9 @@ impl Collector<'_, '_> {
         let Some(definition) = facts.definitions.get(local as usize) else { return };
         let around = facts.definitions.get(definition.parent as usize);
         let in_extension = around.is_some_and(|around| around.kind == DefinitionKind::Extension);
-        let Some(key) = self.key_of(global).filter(|_| in_extension || definition.attached_to != 0) else { return };
+        let Some(key) = self.key_of(global).filter(|_| in_extension || definition.attached_to != 0) else {
+            return;
+        };
         let class = self.world.class_around(global).and_then(|class| self.key_of(class));
         let origin = class.map_or(Origin::Definition(0), Origin::Symbol);
         let link = LinkKey { origin, relation: Relation::Defines, target: Target::Symbol(key) };
@@ -140,7 +144,7 @@ impl Collector<'_, '_> {
         }
     }
 
-    fn types(&mut self, origin: Origin, expression: ExpressionId, relation: Relation) {
+    fn types(&mut self, origin: &Origin, expression: ExpressionId, relation: Relation) {
         for class in self.world.types_of(self.file, expression) {
             if let Some(key) = self.key_of(class) {
                 let link = LinkKey { origin: origin.clone(), relation, target: Target::Symbol(key) };
@@ -198,7 +202,8 @@ impl Collector<'_, '_> {
                 _ => None,
             };
             if let Some(target) = target {
-                let link = LinkKey { origin: Origin::Definition(local), relation: Relation::Decorates, target };
+                let link =
+                    LinkKey { origin: Origin::Definition(local), relation: Relation::Decorates, target };
                 self.add(link, line, Confidence::Exact, Via::Local, None);
             }
         }

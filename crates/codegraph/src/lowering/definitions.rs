@@ -108,7 +108,9 @@ impl<'a> Lowering<'a> {
             _ => {}
         }
         if let Role::Type(_) = role {
-            for child in children.iter().filter(|child| child.field == Field::Bases && child.role == Role::List) {
+            for child in
+                children.iter().filter(|child| child.field == Field::Bases && child.role == Role::List)
+            {
                 for part in self.parts(child.value) {
                     self.add_base(part, false);
                 }
@@ -180,7 +182,10 @@ impl<'a> Lowering<'a> {
         for child in children {
             let variable = match (child.role, self.builder.expression(child.value)) {
                 (Role::Receiver, _) => continue,
-                (Role::Parameter | Role::Rest | Role::NamedRest | Role::Special, Expression::Variable(variable)) => variable,
+                (
+                    Role::Parameter | Role::Rest | Role::NamedRest | Role::Special,
+                    Expression::Variable(variable),
+                ) => variable,
                 (Role::Special, Expression::List(span)) => {
                     let several = self.builder.facts().list(span).to_vec();
                     for part in several {

@@ -171,7 +171,8 @@ impl<'a> Lowering<'a> {
         let class = value_at(children, &[Field::Callee, Field::Type, Field::Name]);
         let class = if class == 0 { first_value(children) } else { class };
         let arguments = self.arguments(children);
-        let arguments: Vec<ExpressionId> = arguments.into_iter().filter(|argument| *argument != class).collect();
+        let arguments: Vec<ExpressionId> =
+            arguments.into_iter().filter(|argument| *argument != class).collect();
         let arguments = self.builder.span(&arguments);
         self.builder.push(Expression::New { class, arguments })
     }
@@ -188,7 +189,7 @@ impl<'a> Lowering<'a> {
         let mut parts = Vec::new();
         for child in children {
             match self.builder.expression(child.value) {
-                Expression::List(span) if child.role == Role::Pair => {
+                Expression::List(span) if matches!(child.role, Role::Pair | Role::Special) => {
                     parts.extend_from_slice(self.builder.facts().list(span));
                 }
                 Expression::Definition(definition) => {
@@ -201,7 +202,8 @@ impl<'a> Lowering<'a> {
                     parts.extend([key, child.value]);
                 }
                 Expression::Variable(variable) => {
-                    let name = self.builder.facts().variables.get(variable as usize).map_or(0, |known| known.name);
+                    let name =
+                        self.builder.facts().variables.get(variable as usize).map_or(0, |known| known.name);
                     let key = self.builder.push(Expression::Text(name));
                     parts.extend([key, child.value]);
                 }

@@ -47,7 +47,8 @@ impl<'a> Lowering<'a> {
                 }
                 Expression::Spread(inner) | Expression::Inner(inner) => open.push(inner),
                 Expression::Variable(known) if !self.grammar.habits.assigning_declares => {
-                    let name = self.builder.facts().variables.get(known as usize).map_or(0, |known| known.name);
+                    let name =
+                        self.builder.facts().variables.get(known as usize).map_or(0, |known| known.name);
                     self.declare_target(at, name, kind);
                 }
                 _ => {}
@@ -170,7 +171,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn field(&mut self, node: Node<'a>, role: Role, children: &[Child<'a>]) -> ExpressionId {
         let type_ = value_at(children, &[Field::Type]);
         let value = value_at(children, &[Field::Value]);
-        let is_name = |child: &&Child<'_>| matches!(child.field, Field::Name | Field::Property | Field::Target);
+        let is_name =
+            |child: &&Child<'_>| matches!(child.field, Field::Name | Field::Property | Field::Target);
         let names: Vec<Child<'a>> = children.iter().filter(is_name).copied().collect();
         let names = if names.is_empty() {
             children.iter().find(|child| child.role == Role::MemberName).copied().into_iter().collect()

@@ -3,9 +3,9 @@
 
 use tree_sitter::{Language as Parser, Node};
 
+use super::Lowering;
 use crate::facts::{DefinitionKind, ExpressionId, Visibility};
 use crate::language::Language;
-use super::Lowering;
 
 /// The meaning of a node, for the step after all its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,7 +201,10 @@ pub(crate) fn value_at(children: &[Child<'_>], fields: &[Field]) -> ExpressionId
 }
 
 /// Returns the first child with one of the fields, in the order of the fields.
-pub(crate) fn child_at<'a, 'tree>(children: &'a [Child<'tree>], fields: &[Field]) -> Option<&'a Child<'tree>> {
+pub(crate) fn child_at<'a, 'tree>(
+    children: &'a [Child<'tree>],
+    fields: &[Field],
+) -> Option<&'a Child<'tree>> {
     fields.iter().find_map(|field| children.iter().find(|child| child.field == *field))
 }
 
@@ -262,7 +265,12 @@ pub(crate) trait Dialect: Sync {
     fn enter<'a>(&self, _lowering: &mut Lowering<'a>, _node: Node<'a>) {}
 
     /// Acts after the children of a node with the role [`Role::Special`], and returns its value.
-    fn leave<'a>(&self, _lowering: &mut Lowering<'a>, _node: Node<'a>, _children: &[Child<'a>]) -> ExpressionId {
+    fn leave<'a>(
+        &self,
+        _lowering: &mut Lowering<'a>,
+        _node: Node<'a>,
+        _children: &[Child<'a>],
+    ) -> ExpressionId {
         0
     }
 

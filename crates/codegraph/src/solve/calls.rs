@@ -10,7 +10,13 @@ use crate::world::{Entry, FileId, GlobalDefinition, Symbol};
 
 impl Solver<'_> {
     /// Adds the results of a call to it, and lets its arguments flow.
-    pub(super) fn call(&mut self, file: FileId, id: ExpressionId, callee: ExpressionId, arguments: &[ExpressionId]) {
+    pub(super) fn call(
+        &mut self,
+        file: FileId,
+        id: ExpressionId,
+        callee: ExpressionId,
+        arguments: &[ExpressionId],
+    ) {
         let Some(node) = self.expression_node(file, id) else { return };
         let mut results = Vec::new();
         let callees = self.callees(file, callee);
@@ -66,7 +72,8 @@ impl Solver<'_> {
                     self.inherited_values(class, name, &mut values);
                 }
             }
-            if values.is_empty() && found.family == Family::Java
+            if values.is_empty()
+                && found.family == Family::Java
                 && let Some(base) = class.and_then(|class| self.base_of(class))
             {
                 values.extend(self.constructors(base).into_iter().map(Value::Bound));
@@ -166,94 +173,14 @@ impl Solver<'_> {
         }
     }
 
-    /// Calls something outside of the project.
-    fn call_outside(
-        &mut self,
-        file: FileId,
-        path: u32,
-        arguments: &[ExpressionId],
-        results: &mut Vec<Value>,
-    ) {
-        let name = self.world.external_path(path);
-        let values = |solver: &Self, at: usize| {
-            arguments.get(at).map(|argument| solver.values(file, *argument).to_vec()).unwrap_or_default()
-        };
-        match &*name {
-            "builtins.iter" | "builtins.list" | "builtins.tuple" | "builtins.sorted" | "builtins.reversed"
-            | "builtins.set" => results.extend(values(self, 0)),
-            "builtins.next" => {
-                for value in values(self, 0) {
-                    self.iterated_values(file, 0, value, results);
-                }
-            }
-            "builtins.super" | "builtins.print" | "builtins.len" => {}
-            "builtins.getattr" => {
-                let key = arguments.get(1).copied().unwrap_or(0);
-                let found = self.world.file(file).map(|found| found.facts.clone());
-                let key = found.and_then(|facts| self.key(file, &facts, key));
-                for (value, key) in values(self, 0).into_iter().zip(key) {
-                    self.member_values(file, value, key, results);
-                }
-            }
-            "builtins.map" | "builtins.filter" => {
-                for at in 0..arguments.len().min(4) {
-                    for value in values(self, at) {
-                        if let Value::Function(definition) | Value::Bound(definition) = value {
-                            self.map_over(file, definition, arguments, results);
-                        }
-                    }
-                }
-            }
-            _ => results.push(Value::ExternalInstance(path)),
-        }
-    }
-
-    /// Calls a function with the elements of the other arguments, as `map` does.
-    fn map_over(
-        &mut self,
-        file: FileId,
-        definition: GlobalDefinition,
-        arguments: &[ExpressionId],
-        results: &mut Vec<Value>,
-    ) {
-        for (at, argument) in arguments.iter().enumerate().skip(1) {
-            let mut elements = Vec::new();
-            for value in self.values(file, *argument).to_vec() {
-                self.iterated_values(file, *argument, value, &mut elements);
-            }
-            self.pass_values(definition, at - 1, &elements);
-        }
-        self.call_is_implied(file, self.present, definition);
-        results.push(Value::Results(definition));
-    }
-
-    /// Calls the functions that a method of an array or promise calls with its elements.
-    fn each(&mut self, file: FileId, id: ExpressionId, callee: ExpressionId, arguments: &[ExpressionId], results: &mut Vec<Value>) {
-        let Some(found) = self.world.file(file).filter(|found| found.family == Family::JavaScript) else { return };
-        let Expression::Member { object, name } = found.facts.expression(callee) else { return };
-        if found.facts.name(name) == "bind" {
-            let functions = self.values(file, object).to_vec().into_iter();
-            results.extend(functions.filter(|value| matches!(value, Value::Function(_) | Value::Bound(_))));
-        }
-        if !is_callback_method(found.facts.name(name)) || !self.values(file, callee).iter().all(is_outside) {
-            return;
-        }
-        let mut elements = Vec::new();
-        for value in self.values(file, object).to_vec() {
-            self.iterated_values(file, id, value, &mut elements);
-        }
-        for argument in arguments.iter().take(2) {
-            for value in self.values(file, *argument).to_vec() {
-                if let Value::Function(definition) | Value::Bound(definition) = value {
-                    self.pass_values(definition, 0, &elements);
-                    self.call_is_implied(file, id, definition);
-                }
-            }
-        }
-    }
-
     /// Adds what `require("...")` of JavaScript gives.
-    fn required(&mut self, file: FileId, callee: ExpressionId, arguments: &[ExpressionId], results: &mut Vec<Value>) {
+    fn required(
+        &mut self,
+        file: FileId,
+        callee: ExpressionId,
+        arguments: &[ExpressionId],
+        results: &mut Vec<Value>,
+    ) {
         let Some(found) = self.world.file(file) else { return };
         let facts = &found.facts;
         let is_require = found.family == Family::JavaScript
@@ -274,7 +201,13 @@ impl Solver<'_> {
     }
 
     /// Creates an instance by the name of its class.
-    pub(super) fn create(&mut self, file: FileId, id: ExpressionId, class: ExpressionId, arguments: &[ExpressionId]) {
+    pub(super) fn create(
+        &mut self,
+        file: FileId,
+        id: ExpressionId,
+        class: ExpressionId,
+        arguments: &[ExpressionId],
+    ) {
         let Some(node) = self.expression_node(file, id) else { return };
         let mut results = Vec::new();
         for value in self.values(file, class).to_vec() {
@@ -298,8 +231,11 @@ impl Solver<'_> {
     /// Adds the results of a function.
     pub(super) fn results(&mut self, definition: GlobalDefinition, into: &mut Vec<Value>) {
         let Some((owner, found, local)) = self.world.local(definition) else { return };
-        let is_generator =
-            found.facts.definitions.get(local as usize).is_some_and(|definition| definition.traits.is_generator);
+        let is_generator = found
+            .facts
+            .definitions
+            .get(local as usize)
+            .is_some_and(|definition| definition.traits.is_generator);
         if is_generator {
             into.push(Value::Generator(definition));
             return;
@@ -312,14 +248,24 @@ impl Solver<'_> {
     }
 
     /// Lets the arguments of a call flow to the parameters of a function.
-    fn pass(&mut self, file: FileId, definition: GlobalDefinition, arguments: &[ExpressionId], is_unbound: bool) {
+    fn pass(
+        &mut self,
+        file: FileId,
+        definition: GlobalDefinition,
+        arguments: &[ExpressionId],
+        is_unbound: bool,
+    ) {
         let Some((owner, found, local)) = self.world.local(definition) else { return };
         if !self.has(owner) {
             return;
         }
         let Some(facts) = self.world.file(file).map(|found| &found.facts) else { return };
         let takes_receiver = is_unbound
-            && found.facts.definitions.get(local as usize).is_some_and(|definition| definition.receiver.is_some());
+            && found
+                .facts
+                .definitions
+                .get(local as usize)
+                .is_some_and(|definition| definition.receiver.is_some());
         let mut position = 0;
         for argument in arguments {
             match facts.expression(*argument) {
@@ -372,7 +318,8 @@ impl Solver<'_> {
     /// Lets values flow to the parameter at a place.
     pub(super) fn pass_values(&mut self, definition: GlobalDefinition, position: usize, values: &[Value]) {
         let Some((owner, found, local)) = self.world.local(definition) else { return };
-        let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters) else {
+        let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters)
+        else {
             return;
         };
         let kind = |parameter: &u32| found.facts.variables.get(*parameter as usize).map(|found| found.kind);
@@ -396,7 +343,8 @@ impl Solver<'_> {
     /// Lets values flow to the parameter with a name.
     fn pass_by_name(&mut self, definition: GlobalDefinition, name: &str, values: &[Value]) {
         let Some((owner, found, local)) = self.world.local(definition) else { return };
-        let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters) else {
+        let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters)
+        else {
             return;
         };
         let mut named_rest = None;
@@ -425,17 +373,4 @@ impl Solver<'_> {
 
 fn base_is_interface(solver: &Solver<'_>, base: GlobalDefinition) -> bool {
     solver.world.kind(base).is_interface()
-}
-
-fn is_outside(value: &Value) -> bool {
-    matches!(value, Value::External(_) | Value::AppliedMethod(_))
-}
-
-/// Returns true for methods of arrays and promises that call the functions that they are given.
-fn is_callback_method(name: &str) -> bool {
-    matches!(
-        name,
-        "forEach" | "map" | "filter" | "reduce" | "some" | "every" | "find" | "findIndex" | "flatMap" | "sort" | "then"
-            | "catch" | "finally"
-    )
 }

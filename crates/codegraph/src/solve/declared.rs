@@ -2,7 +2,6 @@
 
 use super::{Solver, Value};
 use crate::facts::{DefinitionKind, Expression, ExpressionId};
-use crate::language::Family;
 use crate::world::{Entry, FileId, GlobalDefinition, GlobalVariable, Search};
 
 /// Maximum number of steps into an expression of another file.
@@ -102,7 +101,11 @@ impl Solver<'_> {
             Expression::Inner(inner) => self.initial_values(file, inner, depth + 1),
             Expression::Definition(definition) => {
                 let definition = found.first_definition + definition;
-                if self.world.kind(definition).is_function() { vec![Value::Function(definition)] } else { Vec::new() }
+                if self.world.kind(definition).is_function() {
+                    vec![Value::Function(definition)]
+                } else {
+                    Vec::new()
+                }
             }
             Expression::Call { callee, .. } => {
                 let mut values = Vec::new();
@@ -111,7 +114,8 @@ impl Solver<'_> {
                     if self.world.kind(definition).is_type() {
                         values.push(Value::Instance(definition));
                     } else if let Some((file, found, local)) = self.world.local(definition) {
-                        let result = found.facts.definitions.get(local as usize).map_or(0, |found| found.result);
+                        let result =
+                            found.facts.definitions.get(local as usize).map_or(0, |found| found.result);
                         values.extend(self.instances(file, result, depth + 1));
                     }
                 }
@@ -124,7 +128,9 @@ impl Solver<'_> {
                         Entry::Definition(definition) if self.world.kind(definition).is_function() => {
                             values.push(Value::Function(definition));
                         }
-                        Entry::Variable(variable) => values.extend(self.variable_instances(variable, depth + 1)),
+                        Entry::Variable(variable) => {
+                            values.extend(self.variable_instances(variable, depth + 1));
+                        }
                         _ => {}
                     }
                 }
@@ -146,7 +152,9 @@ impl Solver<'_> {
     pub(super) fn inner_instances(&self, applied: u32) -> Vec<Value> {
         let Some((file, expression)) = self.world.local_expression(applied) else { return Vec::new() };
         let Some(found) = self.world.file(file) else { return Vec::new() };
-        let Expression::Generic { arguments, .. } = found.facts.expression(expression) else { return Vec::new() };
+        let Expression::Generic { arguments, .. } = found.facts.expression(expression) else {
+            return Vec::new();
+        };
         let arguments = found.facts.list(arguments).to_vec();
         // Of a map the values matter, of a result the success.
         let is_result = self.applied_name(applied).is_some_and(|name| name.ends_with("Result"));
@@ -160,9 +168,9 @@ impl Solver<'_> {
         let found = self.world.file(file)?;
         let Expression::Generic { base, .. } = found.facts.expression(expression) else { return None };
         match found.facts.expression(base) {
-            Expression::Name { name, .. } | Expression::Path { name, .. } | Expression::Member { name, .. } => {
-                Some(found.facts.name(name))
-            }
+            Expression::Name { name, .. }
+            | Expression::Path { name, .. }
+            | Expression::Member { name, .. } => Some(found.facts.name(name)),
             _ => None,
         }
     }

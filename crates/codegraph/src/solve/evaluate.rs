@@ -12,7 +12,11 @@ impl Solver<'_> {
         let Some(node) = self.expression_node(file, id) else { return };
         let facts = &found.facts;
         match facts.expression(id) {
-            Expression::Unknown | Expression::Number(_) | Expression::Keyword { .. } | Expression::Spread(_) => {}
+            Expression::Unknown
+            | Expression::Number(_)
+            | Expression::Keyword { .. }
+            | Expression::Super { .. }
+            | Expression::Spread(_) => {}
             Expression::Text(_) => self.add(node, Value::Text),
             Expression::Name { .. } => {
                 let mut values = Vec::new();
@@ -55,7 +59,6 @@ impl Solver<'_> {
                     self.add(node, Value::Instance(class));
                 }
             }
-            Expression::Super { .. } => {}
             Expression::List(span) => {
                 let object = Value::Object(found.first_expression + id);
                 self.add(node, object);
@@ -287,7 +290,8 @@ impl Solver<'_> {
             Expression::Variable(variable) => {
                 // A variable with one constant value is that constant.
                 let known = facts.variables.get(variable as usize)?;
-                let is_single = matches!(known.kind, VariableKind::Global | VariableKind::Local | VariableKind::Constant);
+                let is_single =
+                    matches!(known.kind, VariableKind::Global | VariableKind::Local | VariableKind::Constant);
                 if !is_single {
                     return None;
                 }
@@ -324,7 +328,9 @@ fn builtin(family: Family, name: &str) -> Option<String> {
     match family {
         Family::Python => {
             let is_exception = name.chars().next().is_some_and(char::is_uppercase)
-                && (["Error", "Exception", "Warning", "Exit", "Interrupt"].iter().any(|end| name.ends_with(end))
+                && (["Error", "Exception", "Warning", "Exit", "Interrupt"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
                     || matches!(name, "StopIteration" | "StopAsyncIteration"));
             (is_exception || PYTHON_BUILTINS.contains(&name)).then(|| format!("builtins.{name}"))
         }
@@ -340,28 +346,140 @@ fn builtin(family: Family, name: &str) -> Option<String> {
 }
 
 const PYTHON_BUILTINS: [&str; 71] = [
-    "abs", "aiter", "all", "anext", "any", "ascii", "bin", "bool", "breakpoint", "bytearray", "bytes", "callable",
-    "chr", "classmethod", "compile", "complex", "delattr", "dict", "dir", "divmod", "enumerate", "eval", "exec",
-    "filter", "float", "format", "frozenset", "getattr", "globals", "hasattr", "hash", "help", "hex", "id", "input",
-    "int", "isinstance", "issubclass", "iter", "len", "list", "locals", "map", "max", "memoryview", "min", "next",
-    "object", "oct", "open", "ord", "pow", "print", "property", "range", "repr", "reversed", "round", "set",
-    "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip",
+    "abs",
+    "aiter",
+    "all",
+    "anext",
+    "any",
+    "ascii",
+    "bin",
+    "bool",
+    "breakpoint",
+    "bytearray",
+    "bytes",
+    "callable",
+    "chr",
+    "classmethod",
+    "compile",
+    "complex",
+    "delattr",
+    "dict",
+    "dir",
+    "divmod",
+    "enumerate",
+    "eval",
+    "exec",
+    "filter",
+    "float",
+    "format",
+    "frozenset",
+    "getattr",
+    "globals",
+    "hasattr",
+    "hash",
+    "help",
+    "hex",
+    "id",
+    "input",
+    "int",
+    "isinstance",
+    "issubclass",
+    "iter",
+    "len",
+    "list",
+    "locals",
+    "map",
+    "max",
+    "memoryview",
+    "min",
+    "next",
+    "object",
+    "oct",
+    "open",
+    "ord",
+    "pow",
+    "print",
+    "property",
+    "range",
+    "repr",
+    "reversed",
+    "round",
+    "set",
+    "setattr",
+    "slice",
+    "sorted",
+    "staticmethod",
+    "str",
+    "sum",
+    "super",
+    "tuple",
+    "type",
+    "vars",
+    "zip",
     "__import__",
 ];
 
 const SCRIPT_GLOBALS: [&str; 30] = [
-    "console", "Promise", "Object", "Array", "Map", "Set", "JSON", "Math", "Number", "String", "Boolean", "Symbol",
-    "Date", "RegExp", "Error", "TypeError", "RangeError", "Proxy", "Reflect", "setTimeout", "setInterval",
-    "clearTimeout", "clearInterval", "parseInt", "parseFloat", "fetch", "process", "Buffer", "URL", "queueMicrotask",
+    "console",
+    "Promise",
+    "Object",
+    "Array",
+    "Map",
+    "Set",
+    "JSON",
+    "Math",
+    "Number",
+    "String",
+    "Boolean",
+    "Symbol",
+    "Date",
+    "RegExp",
+    "Error",
+    "TypeError",
+    "RangeError",
+    "Proxy",
+    "Reflect",
+    "setTimeout",
+    "setInterval",
+    "clearTimeout",
+    "clearInterval",
+    "parseInt",
+    "parseFloat",
+    "fetch",
+    "process",
+    "Buffer",
+    "URL",
+    "queueMicrotask",
 ];
 
 const GO_BUILTINS: [&str; 16] = [
-    "append", "cap", "clear", "close", "complex", "copy", "delete", "imag", "len", "make", "max", "min", "new",
-    "panic", "print", "recover",
+    "append", "cap", "clear", "close", "complex", "copy", "delete", "imag", "len", "make", "max", "min",
+    "new", "panic", "print", "recover",
 ];
 
 const JAVA_LANG: [&str; 24] = [
-    "System", "String", "Math", "Integer", "Long", "Double", "Boolean", "Object", "Thread", "Runtime",
-    "StringBuilder", "Exception", "RuntimeException", "IllegalArgumentException", "IllegalStateException", "Class",
-    "Character", "Float", "Short", "Byte", "Iterable", "Runnable", "Enum", "Throwable",
+    "System",
+    "String",
+    "Math",
+    "Integer",
+    "Long",
+    "Double",
+    "Boolean",
+    "Object",
+    "Thread",
+    "Runtime",
+    "StringBuilder",
+    "Exception",
+    "RuntimeException",
+    "IllegalArgumentException",
+    "IllegalStateException",
+    "Class",
+    "Character",
+    "Float",
+    "Short",
+    "Byte",
+    "Iterable",
+    "Runnable",
+    "Enum",
+    "Throwable",
 ];

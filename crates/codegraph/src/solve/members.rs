@@ -1,8 +1,7 @@
 //! Members and elements of values.
 
-use super::evaluate::number_symbol;
 use super::{Solver, Value};
-use crate::facts::{DefinitionKind, Expression, ExpressionId};
+use crate::facts::{Expression, ExpressionId};
 use crate::language::Family;
 use crate::world::{Entry, FileId, GlobalDefinition, Search, Symbol};
 
@@ -30,12 +29,14 @@ impl Solver<'_> {
         let facts = &found.facts;
         match facts.expression(object) {
             Expression::Super { scope } => self.world.class_around(found.first_definition + scope),
-            Expression::Call { callee, .. } if found.family == Family::Python => match facts.expression(callee) {
-                Expression::Name { name, scope } if facts.name(name) == "super" => {
-                    self.world.class_around(found.first_definition + scope)
+            Expression::Call { callee, .. } if found.family == Family::Python => {
+                match facts.expression(callee) {
+                    Expression::Name { name, scope } if facts.name(name) == "super" => {
+                        self.world.class_around(found.first_definition + scope)
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             _ => None,
         }
     }
@@ -78,6 +79,7 @@ impl Solver<'_> {
                     self.field_values(Value::Instance(base), name, into);
                     self.field_values(Value::Class(base), name, into);
                 }
+                self.prototype_member(file, class, name, into);
                 let entries = self.world.find_member(class, name);
                 for entry in &entries {
                     self.instance_entry(value, *entry, into);
@@ -112,7 +114,9 @@ impl Solver<'_> {
                 self.field_values(value, name, into);
                 self.exported_member(file, value, name, into);
             }
-            Value::External(path) | Value::ExternalInstance(path) => self.outside_member(file, path, name, into),
+            Value::External(path) | Value::ExternalInstance(path) => {
+                self.outside_member(file, path, name, into);
+            }
             Value::Object(_) | Value::Rest(_) => {
                 self.field_values(value, name, into);
             }
@@ -129,6 +133,26 @@ impl Solver<'_> {
                 }
             }
             Value::Generator(_) | Value::Results(_) | Value::AppliedMethod(_) | Value::Text => {}
+        }
+    }
+
+    /// Adds a member of what was assigned to the prototype of a function that creates instances.
+    fn prototype_member(
+        &mut self,
+        file: FileId,
+        class: GlobalDefinition,
+        name: Symbol,
+        into: &mut Vec<Value>,
+    ) {
+        let Some(prototype) = self.known.prototype.filter(|_| self.world.kind(class).is_function()) else {
+            return;
+        };
+        let mut prototypes = Vec::new();
+        self.field_values(Value::Function(class), prototype, &mut prototypes);
+        for value in prototypes {
+            if let Value::Object(_) = value {
+                self.member_values(file, value, name, into);
+            }
         }
     }
 
@@ -290,7 +314,13 @@ impl Solver<'_> {
     }
 
     /// Adds the values that a loop over a value gives.
-    pub(super) fn iterated_values(&mut self, file: FileId, id: ExpressionId, value: Value, into: &mut Vec<Value>) {
+    pub(super) fn iterated_values(
+        &mut self,
+        file: FileId,
+        id: ExpressionId,
+        value: Value,
+        into: &mut Vec<Value>,
+    ) {
         match value {
             Value::Object(number) => {
                 let is_dictionary = self.world.local_expression(number).is_some_and(|(file, expression)| {
@@ -319,7 +349,9 @@ impl Solver<'_> {
                 }
                 for iterator in iterators {
                     match (iterator, self.known.next) {
-                        (Value::Instance(_), Some(next)) => self.call_implicitly(file, id, iterator, next, into),
+                        (Value::Instance(_), Some(next)) => {
+                            self.call_implicitly(file, id, iterator, next, into);
+                        }
                         (Value::Generator(_) | Value::Object(_), _) => {
                             self.iterated_values_once(iterator, into);
                         }
@@ -365,163 +397,27 @@ impl Solver<'_> {
             self.results(definition, into);
         }
     }
-
-    /// Lets values flow to a place.
-    pub(super) fn assign(&mut self, file: FileId, target: ExpressionId, value: ExpressionId) {
-        let values = self.values(file, value).to_vec();
-        if !values.is_empty() {
-            self.assign_values(file, target, &values, 0);
-        }
-    }
-
-    /// Lets values flow to a place.
-    // BOUNDED: by 16 patterns within each other.
-    fn assign_values(&mut self, file: FileId, target: ExpressionId, values: &[Value], depth: u32) {
-        let Some(found) = self.world.file(file) else { return };
-        let facts = &found.facts;
-        if depth > 16 || values.is_empty() {
-            return;
-        }
-        match facts.expression(target) {
-            Expression::Variable(variable) => {
-                if let Some(node) = self.variable_node(found.first_variable + variable) {
-                    self.add_to_file(file, node, values);
-                }
-            }
-            Expression::Name { .. } => {
-                for entry in self.binding(file, target) {
-                    if let Entry::Variable(variable) = entry
-                        && let Some(node) = self.variable_node(variable)
-                        && let Some((owner, ..)) = self.world.local_variable(variable)
-                    {
-                        self.add_to_file(owner, node, values);
-                    }
-                }
-            }
-            Expression::Member { object, name } | Expression::Path { object, name } => {
-                let name = found.symbol(name);
-                for holder in self.values(file, object).to_vec() {
-                    self.assign_member(holder, name, values);
-                }
-                self.assign_exports(file, object, name, values);
-            }
-            Expression::Index { object, key } => {
-                let name = self.key(file, facts, key).unwrap_or(self.known.any);
-                for holder in self.values(file, object).to_vec() {
-                    if matches!(holder, Value::Object(_)) {
-                        self.add_to_field(holder, name, values);
-                    }
-                }
-            }
-            Expression::List(span) => {
-                let parts = facts.list(span).to_vec();
-                let starred = parts.iter().position(|part| matches!(facts.expression(*part), Expression::Spread(_)));
-                for (at, part) in parts.iter().enumerate() {
-                    let mut elements = Vec::new();
-                    let is_after = starred.is_some_and(|starred| at >= starred);
-                    let key = if is_after { None } else { Some(number_symbol(at)) };
-                    for value in values {
-                        match value {
-                            Value::Object(_) | Value::Rest(_) => {
-                                self.element_values(file, *part, *value, key, &mut elements);
-                            }
-                            Value::Generator(_) => self.iterated_values(file, *part, *value, &mut elements),
-                            Value::Applied(applied) => elements.extend(self.tuple_part(*applied, at)),
-                            _ => {}
-                        }
-                    }
-                    self.assign_values(file, *part, &elements, depth + 1);
-                }
-            }
-            Expression::Dictionary(span) => {
-                for pair in facts.list(span).to_vec().chunks_exact(2) {
-                    let [key, part] = pair else { continue };
-                    let mut elements = Vec::new();
-                    if let Some(name) = self.key(file, facts, *key) {
-                        for value in values {
-                            self.member_values(file, *value, name, &mut elements);
-                        }
-                    }
-                    self.assign_values(file, *part, &elements, depth + 1);
-                }
-            }
-            Expression::Spread(inner) => {
-                let object = Value::Object(found.first_expression + target);
-                self.add_to_field(object, self.known.any, values);
-                self.assign_values(file, inner, &[object], depth + 1);
-            }
-            Expression::Inner(inner) => {
-                let mut inside = Vec::new();
-                for value in values {
-                    match value {
-                        Value::Applied(applied) => inside.extend(self.inner_instances(*applied)),
-                        value => inside.push(*value),
-                    }
-                }
-                self.assign_values(file, inner, &inside, depth + 1);
-            }
-            Expression::Choice(span) => {
-                for part in facts.list(span).to_vec() {
-                    self.assign_values(file, part, values, depth + 1);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Lets values flow to a member of a value.
-    fn assign_member(&mut self, holder: Value, name: Symbol, values: &[Value]) {
-        match holder {
-            Value::Instance(class) | Value::Class(class) => {
-                for entry in self.world.find_member(class, name) {
-                    if let Entry::Variable(variable) = entry
-                        && let Some(node) = self.variable_node(variable)
-                        && let Some((owner, ..)) = self.world.local_variable(variable)
-                    {
-                        self.add_to_file(owner, node, values);
-                    }
-                }
-                self.add_to_field(holder, name, values);
-            }
-            Value::Module(_) | Value::Object(_) | Value::Function(_) => self.add_to_field(holder, name, values),
-            _ => {}
-        }
-    }
-
-    /// Lets values flow to the exports of a file, for `module.exports` and `exports.name`.
-    fn assign_exports(&mut self, file: FileId, object: ExpressionId, name: Symbol, values: &[Value]) {
-        let Some(found) = self.world.file(file) else { return };
-        if found.family != Family::JavaScript {
-            return;
-        }
-        let facts = &found.facts;
-        let module = Value::Module(found.module);
-        match facts.expression(object) {
-            Expression::Name { name: object, .. } if facts.name(object) == "module" => {
-                if Some(name) == self.known.exports {
-                    self.add_to_field(module, name, values);
-                }
-            }
-            Expression::Name { name: object, .. } if facts.name(object) == "exports" => {
-                self.add_to_field(module, name, values);
-            }
-            Expression::Member { object: outer, name: inner } if facts.name(inner) == "exports" => {
-                let is_module = matches!(facts.expression(outer), Expression::Name { name, .. } if facts.name(name) == "module");
-                if is_module {
-                    self.add_to_field(module, name, values);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Returns true for types that have the members of what they point to.
 fn is_pointer(name: &str) -> bool {
     matches!(
         name,
-        "Box" | "Rc" | "Arc" | "Ref" | "RefMut" | "MutexGuard" | "Pin" | "Cow" | "unique_ptr" | "shared_ptr" | "weak_ptr"
-            | "Optional" | "Promise" | "Readonly" | "Partial"
+        "Box"
+            | "Rc"
+            | "Arc"
+            | "Ref"
+            | "RefMut"
+            | "MutexGuard"
+            | "Pin"
+            | "Cow"
+            | "unique_ptr"
+            | "shared_ptr"
+            | "weak_ptr"
+            | "Optional"
+            | "Promise"
+            | "Readonly"
+            | "Partial"
     )
 }
 
@@ -529,15 +425,106 @@ fn is_pointer(name: &str) -> bool {
 fn is_container_method(name: &str) -> bool {
     matches!(
         name,
-        "len" | "is_empty" | "push" | "pop" | "insert" | "remove" | "get" | "get_mut" | "iter" | "iter_mut" | "into_iter"
-            | "clone" | "map" | "and_then" | "unwrap" | "unwrap_or" | "unwrap_or_default" | "unwrap_or_else" | "expect"
-            | "as_ref" | "as_mut" | "ok" | "err" | "ok_or" | "ok_or_else" | "is_some" | "is_none" | "is_ok" | "is_err"
-            | "first" | "last" | "contains" | "contains_key" | "entry" | "keys" | "values" | "extend" | "clear" | "drain"
-            | "filter" | "find" | "any" | "all" | "collect" | "lock" | "borrow" | "borrow_mut" | "read" | "write" | "take"
-            | "replace" | "retain" | "sort" | "sort_by" | "sort_by_key" | "append" | "add" | "size" | "forEach" | "set"
-            | "put" | "stream" | "then" | "next" | "as_slice" | "to_vec" | "join" | "split" | "reverse" | "concat" | "at"
-            | "new" | "default" | "from" | "into" | "to_owned" | "to_string" | "eq" | "cmp" | "hash" | "fmt" | "is_some_and"
-            | "is_none_or" | "map_or" | "map_or_else" | "map_err" | "or_else" | "or_default" | "or_insert" | "or_insert_with"
-            | "cloned" | "copied" | "count" | "begin" | "end" | "Add" | "Count" | "isPresent" | "orElse" | "has" | "delete"
+        "len"
+            | "is_empty"
+            | "push"
+            | "pop"
+            | "insert"
+            | "remove"
+            | "get"
+            | "get_mut"
+            | "iter"
+            | "iter_mut"
+            | "into_iter"
+            | "clone"
+            | "map"
+            | "and_then"
+            | "unwrap"
+            | "unwrap_or"
+            | "unwrap_or_default"
+            | "unwrap_or_else"
+            | "expect"
+            | "as_ref"
+            | "as_mut"
+            | "ok"
+            | "err"
+            | "ok_or"
+            | "ok_or_else"
+            | "is_some"
+            | "is_none"
+            | "is_ok"
+            | "is_err"
+            | "first"
+            | "last"
+            | "contains"
+            | "contains_key"
+            | "entry"
+            | "keys"
+            | "values"
+            | "extend"
+            | "clear"
+            | "drain"
+            | "filter"
+            | "find"
+            | "any"
+            | "all"
+            | "collect"
+            | "lock"
+            | "borrow"
+            | "borrow_mut"
+            | "read"
+            | "write"
+            | "take"
+            | "replace"
+            | "retain"
+            | "sort"
+            | "sort_by"
+            | "sort_by_key"
+            | "append"
+            | "add"
+            | "size"
+            | "forEach"
+            | "set"
+            | "put"
+            | "stream"
+            | "then"
+            | "next"
+            | "as_slice"
+            | "to_vec"
+            | "join"
+            | "split"
+            | "reverse"
+            | "concat"
+            | "at"
+            | "new"
+            | "default"
+            | "from"
+            | "into"
+            | "to_owned"
+            | "to_string"
+            | "eq"
+            | "cmp"
+            | "hash"
+            | "fmt"
+            | "is_some_and"
+            | "is_none_or"
+            | "map_or"
+            | "map_or_else"
+            | "map_err"
+            | "or_else"
+            | "or_default"
+            | "or_insert"
+            | "or_insert_with"
+            | "cloned"
+            | "copied"
+            | "count"
+            | "begin"
+            | "end"
+            | "Add"
+            | "Count"
+            | "isPresent"
+            | "orElse"
+            | "has"
+            | "delete"
     )
 }

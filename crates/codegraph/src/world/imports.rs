@@ -93,10 +93,13 @@ impl World {
         for (index, part) in rest.iter().enumerate() {
             if *part == "super" {
                 let above = entries.iter().filter_map(|entry| match entry {
-                    Entry::Module(module) => path_of(Some(*module)).rsplit_once("::").map(|(parent, _)| parent),
+                    Entry::Module(module) => {
+                        path_of(Some(*module)).rsplit_once("::").map(|(parent, _)| parent)
+                    }
                     _ => None,
                 });
-                entries = above.flat_map(|path| self.module_at(Family::Rust, path)).map(Entry::Module).collect();
+                entries =
+                    above.filter_map(|path| self.module_at(Family::Rust, path)).map(Entry::Module).collect();
                 continue;
             }
             if *part == "self" {
@@ -108,7 +111,8 @@ impl World {
                 return self.outside(&format!("{}::{tail}", self.external_path(*path)));
             }
             let Some(name) = self.known_symbol(part) else { return Vec::new() };
-            entries = entries.into_iter().flat_map(|entry| self.member_of_entry(entry, name, search)).collect();
+            entries =
+                entries.into_iter().flat_map(|entry| self.member_of_entry(entry, name, search)).collect();
         }
         entries
     }
@@ -119,7 +123,8 @@ impl World {
         let modules = self.python_modules(&found.path, &import.path, import.level);
         let Some(module) = modules else {
             let member = found.facts.name(import.member);
-            let path = if member.is_empty() { import.path.to_string() } else { format!("{}.{member}", import.path) };
+            let path =
+                if member.is_empty() { import.path.to_string() } else { format!("{}.{member}", import.path) };
             return if import.level == 0 { self.outside(&path) } else { Vec::new() };
         };
         if import.kind != ImportKind::Member {
@@ -212,12 +217,13 @@ impl World {
             if let Some(file) = self.file_at(&path) {
                 return Some(file);
             }
-            let with_extension = SCRIPT_EXTENSIONS.iter().map(|extension| format!("{path}{extension}"));
-            if let Some(file) = with_extension.filter_map(|path| self.file_at(&path)).next() {
+            let mut with_extension = SCRIPT_EXTENSIONS.iter().map(|extension| format!("{path}{extension}"));
+            if let Some(file) = with_extension.find_map(|path| self.file_at(&path)) {
                 return Some(file);
             }
             // TypeScript writes the extension of the output.
-            for (written, real) in [(".js", ".ts"), (".js", ".tsx"), (".jsx", ".tsx"), (".mjs", ".mts"), (".cjs", ".cts")]
+            for (written, real) in
+                [(".js", ".ts"), (".js", ".tsx"), (".jsx", ".tsx"), (".mjs", ".mts"), (".cjs", ".cts")]
             {
                 let source = path.strip_suffix(written).map(|stem| format!("{stem}{real}"));
                 if let Some(file) = source.and_then(|path| self.file_at(&path)) {
@@ -241,13 +247,21 @@ impl World {
             let module = path.get(..end).and_then(|path| self.module_at(family, path));
             if let Some(module) = module {
                 let mut entries = vec![Entry::Module(module)];
-                for part in path.get(end..).unwrap_or("").split('.').filter(|part| !part.is_empty() && *part != "*") {
+                for part in
+                    path.get(end..).unwrap_or("").split('.').filter(|part| !part.is_empty() && *part != "*")
+                {
                     let Some(name) = self.known_symbol(part) else { return self.outside(path) };
-                    entries =
-                        entries.into_iter().flat_map(|entry| self.member_of_entry(entry, name, search)).collect();
+                    entries = entries
+                        .into_iter()
+                        .flat_map(|entry| self.member_of_entry(entry, name, search))
+                        .collect();
                 }
                 let is_root = end == 0;
-                return if entries.is_empty() || is_root && path.is_empty() { self.outside(path) } else { entries };
+                return if entries.is_empty() || is_root && path.is_empty() {
+                    self.outside(path)
+                } else {
+                    entries
+                };
             }
             match path.get(..end).and_then(|path| path.rfind('.')) {
                 Some(at) => end = at,

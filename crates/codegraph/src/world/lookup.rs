@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{Entry, FileId, GlobalDefinition, ModuleId, Symbol, World};
-use crate::facts::{DefinitionId, DefinitionKind, ImportKind, VariableKind, Visibility};
+use crate::facts::{DefinitionId, DefinitionKind, ImportKind, Visibility};
 use crate::language::Family;
 
 /// Maximum number of steps of one look-up through imports of imports. Real chains have a handful.
@@ -30,7 +30,8 @@ impl World {
             let name = symbol(definition.name);
             if definition.kind == DefinitionKind::Namespace {
                 let around = self.module_of_definition.get(&(definitions + definition.parent)).copied();
-                let module = self.nested_module(family, around.unwrap_or(module), facts.name(definition.name));
+                let module =
+                    self.nested_module(family, around.unwrap_or(module), facts.name(definition.name));
                 self.module_of_definition.insert(global, module);
                 if let Some(found) = self.modules.get_mut(module as usize)
                     && !found.files.contains(&id)
@@ -51,16 +52,17 @@ impl World {
                     self.contents.entry((*module, name)).or_default().push(entry);
                 }
             }
-            let is_nested =
-                facts.definitions.get(definition.parent as usize).is_some_and(|around| around.kind.is_function());
+            let is_nested = facts
+                .definitions
+                .get(definition.parent as usize)
+                .is_some_and(|around| around.kind.is_function());
             if definition.kind.is_function() && !is_nested {
                 self.by_name.entry((family, name)).or_default().push(global);
             }
         }
         for (local, variable) in (0_u32..).zip(&facts.variables) {
-            use VariableKind::{Case, Constant, Field, Global};
             let around = definitions + variable.scope;
-            if matches!(variable.kind, Case | Constant | Field | Global) {
+            if variable.kind.is_shared() {
                 let entry = Entry::Variable(variables + local);
                 let name = symbol(variable.name);
                 self.scopes.entry((around, name)).or_default().push(entry);
@@ -76,7 +78,8 @@ impl World {
             match import.kind {
                 ImportKind::All => {
                     self.all_imports.entry(around).or_default().push(number);
-                    if let Some(module) = around_module.and_then(|module| self.modules.get_mut(module as usize))
+                    if let Some(module) =
+                        around_module.and_then(|module| self.modules.get_mut(module as usize))
                         && matches!(family, Family::Rust | Family::Python | Family::JavaScript | Family::Bash)
                     {
                         module.all_imports.push(number);
@@ -103,7 +106,8 @@ impl World {
         }
         let path = self.modules.get(around as usize).map_or("", |module| &module.path).to_owned();
         let separator = if family == Family::Rust { "::" } else { "." };
-        let name = if family == Family::Rust { name.to_owned() } else { name.replace("::", ".").replace('\\', ".") };
+        let name =
+            if family == Family::Rust { name.to_owned() } else { name.replace("::", ".").replace('\\', ".") };
         let path = if path.is_empty() { name } else { format!("{path}{separator}{name}") };
         self.module(family, &path)
     }
@@ -124,11 +128,16 @@ impl World {
     }
 
     /// Looks a name up from a scope outwards. The result has no imports in it.
-    pub(crate) fn look_up(&self, file: FileId, scope: DefinitionId, name: Symbol, search: &Search) -> Vec<Entry> {
+    pub(crate) fn look_up(
+        &self,
+        file: FileId,
+        scope: DefinitionId,
+        name: Symbol,
+        search: &Search,
+    ) -> Vec<Entry> {
         let Some(found) = self.file(file) else { return Vec::new() };
         let mut at = scope;
-        loop {
-            let Some(definition) = found.facts.definitions.get(at as usize) else { break };
+        while let Some(definition) = found.facts.definitions.get(at as usize) {
             let global = found.first_definition + at;
             let hides = at != scope
                 && (definition.kind.is_type() || definition.kind == DefinitionKind::Extension)
@@ -141,7 +150,11 @@ impl World {
                 }
             }
             if found.family.has_implicit_receiver() {
-                let class = if definition.kind.is_type() { Some(global) } else { self.attached.get(&global).copied() };
+                let class = if definition.kind.is_type() {
+                    Some(global)
+                } else {
+                    self.attached.get(&global).copied()
+                };
                 if let Some(class) = class {
                     let mut members = self.find_member(class, name);
                     members.retain(|entry| !self.is_constructor(*entry));
@@ -176,7 +189,13 @@ impl World {
     }
 
     /// Looks a name up in the modules around the module of a scope.
-    fn look_up_outside(&self, file: FileId, scope: DefinitionId, name: Symbol, search: &Search) -> Vec<Entry> {
+    fn look_up_outside(
+        &self,
+        file: FileId,
+        scope: DefinitionId,
+        name: Symbol,
+        search: &Search,
+    ) -> Vec<Entry> {
         let Some(found) = self.file(file) else { return Vec::new() };
         if !matches!(found.family, Family::CSharp | Family::C | Family::Php | Family::Ruby) {
             return Vec::new();

@@ -1,6 +1,5 @@
 //! Types: their bases, their members, and the blocks that add members to them.
 
-
 use super::lookup::Search;
 use super::{Entry, FileId, GlobalDefinition, Symbol, World};
 use crate::facts::{DefinitionKind, Expression, ExpressionId, Flow};
@@ -102,9 +101,13 @@ impl World {
             let (facts, start) = (file.facts.clone(), file.first_definition);
             let symbols = file.symbols.clone();
             let members = (0_u32..).zip(&facts.definitions).filter(|(at, member)| {
-                member.parent == local && *at != 0 && facts.definitions.get(local as usize).is_some_and(|extension| {
-                    extension.kind == DefinitionKind::Extension
-                }) || *at == local && member.kind != DefinitionKind::Extension
+                member.parent == local
+                    && *at != 0
+                    && facts
+                        .definitions
+                        .get(local as usize)
+                        .is_some_and(|extension| extension.kind == DefinitionKind::Extension)
+                    || *at == local && member.kind != DefinitionKind::Extension
             });
             for (at, member) in members {
                 let name = symbols.get(member.name as usize).copied().unwrap_or(0);
@@ -116,7 +119,8 @@ impl World {
             for (at, variable) in (0_u32..).zip(&facts.variables) {
                 if variable.scope == local && variable.kind == crate::facts::VariableKind::Constant {
                     let name = symbols.get(variable.name as usize).copied().unwrap_or(0);
-                    let first = self.file(self.file_of_definition.get(extension as usize).copied().unwrap_or(0));
+                    let first =
+                        self.file(self.file_of_definition.get(extension as usize).copied().unwrap_or(0));
                     let first = first.map_or(0, |file| file.first_variable);
                     self.add_to_scope(class, name, Entry::Variable(first + at));
                 }
@@ -174,7 +178,12 @@ impl World {
     }
 
     /// Returns the types that an expression among the bases of a type names.
-    pub(crate) fn base_entries(&self, file: FileId, base: ExpressionId, class: GlobalDefinition) -> Vec<Entry> {
+    pub(crate) fn base_entries(
+        &self,
+        file: FileId,
+        base: ExpressionId,
+        class: GlobalDefinition,
+    ) -> Vec<Entry> {
         let mut found = Vec::new();
         for entry in self.entries_of(file, base, &Search::default(), 0) {
             match entry {
@@ -198,9 +207,8 @@ impl World {
             for flow in &file.facts.flows {
                 let Flow::Assign { target, value } = flow else { continue };
                 let Expression::Variable(variable) = file.facts.expression(*target) else { continue };
-                use crate::facts::VariableKind::{Case, Constant, Field, Global};
                 let known = file.facts.variables.get(variable as usize);
-                if known.is_some_and(|known| matches!(known.kind, Case | Constant | Field | Global)) {
+                if known.is_some_and(|known| known.kind.is_shared()) {
                     let values = self.initial.entry(file.first_variable + variable).or_default();
                     if values.len() < 8 {
                         values.push(*value);
@@ -270,7 +278,8 @@ impl World {
         match facts.expression(expression) {
             Expression::Name { name, scope } => {
                 let text = facts.name(name);
-                let is_self = matches!((found.family, text), (Family::Rust, "Self") | (Family::Php, "self" | "static"));
+                let is_self =
+                    matches!((found.family, text), (Family::Rust, "Self") | (Family::Php, "self" | "static"));
                 if is_self {
                     let class = self.class_around(found.first_definition + scope);
                     return class.map(Entry::Definition).into_iter().collect();
@@ -293,7 +302,9 @@ impl World {
                     Some(_) => vec![Entry::Variable(found.first_variable + variable)],
                 }
             }
-            Expression::Definition(definition) => vec![Entry::Definition(found.first_definition + definition)],
+            Expression::Definition(definition) => {
+                vec![Entry::Definition(found.first_definition + definition)]
+            }
             Expression::Member { object, name } | Expression::Path { object, name } => {
                 if object == 0 && facts.expression(expression) != (Expression::Member { object, name }) {
                     return self.look_up(file, 0, found.symbol(name), search);
@@ -333,7 +344,9 @@ impl World {
             order.push(at);
             let bases = self.bases.get(&at).map(Vec::as_slice).unwrap_or_default();
             let bases = bases.iter().rev().filter_map(|base| match base {
-                Entry::Definition(base) if !order.contains(base) || order.len() < MAXIMUM_BASES => Some(*base),
+                Entry::Definition(base) if !order.contains(base) || order.len() < MAXIMUM_BASES => {
+                    Some(*base)
+                }
                 _ => None,
             });
             open.extend(bases);

@@ -55,7 +55,8 @@ pub(crate) fn rows(graph: &MemoryGraph, text: &str) -> Vec<String> {
     let mut options = Options::default();
     options.limits.rows = 1_000_000;
     options.strict_names = false;
-    let answer = query(graph, text, &Parameters::new(), &options).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let answer =
+        query(graph, text, &Parameters::new(), &options).unwrap_or_else(|error| panic!("{text}: {error}"));
     let show = |value: &Value| match value {
         Value::String(text) => text.to_string(),
         value => value.to_string(),

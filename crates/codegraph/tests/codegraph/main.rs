@@ -8,5 +8,8 @@
 )]
 
 mod files;
+mod hostile;
+mod incremental;
 mod pycg;
+mod queries;
 mod resolution;

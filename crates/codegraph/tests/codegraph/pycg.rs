@@ -1,4 +1,4 @@
-//! The PyCG micro-benchmark: the edges of small programs of Python, compared one by one.
+//! The micro-benchmark of `PyCG`: the edges of small programs of Python, compared one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ fn snippets() -> Vec<PathBuf> {
 fn expected(snippet: &Path) -> Edges {
     let text = std::fs::read_to_string(snippet.join("callgraph.json")).unwrap();
     let callees: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).unwrap();
-    let pairs = callees.into_iter().flat_map(|(caller, callees)| {
-        callees.into_iter().map(move |callee| (caller.clone(), callee))
-    });
+    let pairs = callees
+        .into_iter()
+        .flat_map(|(caller, callees)| callees.into_iter().map(move |callee| (caller.clone(), callee)));
     pairs.collect()
 }
 

@@ -1,0 +1,220 @@
+//! After any edits an index is equal to one that is built anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use codegraph::{Change, CodeIndex, ExtractLimits, FactsKey, FactsStore, FileFacts, NoStore};
+use proptest::prelude::*;
+
+use crate::files::{Files, rows};
+
+/// Languages of the fixtures that the edits work on.
+const LANGUAGES: [&str; 6] = ["python", "rust", "go", "typescript", "java", "cpp"];
+
+/// An edit of one file. Numbers choose among the files and lines that there are.
+#[derive(Debug, Clone)]
+enum Edit {
+    /// Adds an empty line at the beginning.
+    ShiftLines(usize),
+    /// Removes a line.
+    RemoveLine(usize, usize),
+    /// Writes a line twice.
+    RepeatLine(usize, usize),
+    /// Replaces the content by that of another file of the language.
+    Overwrite(usize, usize),
+    /// Moves the file into a folder.
+    Rename(usize),
+    /// Removes the file.
+    Remove(usize),
+    /// Writes all files as they were at first.
+    Revert,
+}
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let number = 0_usize..1000;
+    let edit = prop_oneof![
+        number.clone().prop_map(Edit::ShiftLines),
+        (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RemoveLine(file, line)),
+        (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RepeatLine(file, line)),
+        (number.clone(), number.clone()).prop_map(|(file, other)| Edit::Overwrite(file, other)),
+        number.clone().prop_map(Edit::Rename),
+        number.prop_map(Edit::Remove),
+        Just(Edit::Revert),
+    ];
+    prop::collection::vec(edit, 1..6)
+}
+
+fn fixture(language: &str) -> Files {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/resolution").join(language);
+    let mut files = Files::in_folder(&folder);
+    files.0.remove("expected-edges.json");
+    files
+}
+
+/// Applies an edit to the files, and returns the changes that a watcher would report.
+fn apply(files: &mut Files, first: &Files, edit: &Edit) -> Vec<Change> {
+    let paths: Vec<String> = files.0.keys().cloned().collect();
+    if paths.is_empty() && !matches!(edit, Edit::Revert) {
+        return Vec::new();
+    }
+    let path = |number: &usize| paths[number % paths.len()].clone();
+    match edit {
+        Edit::ShiftLines(file) => {
+            let path = path(file);
+            let content = [b"\n".as_slice(), files.0[&path].as_slice()].concat();
+            vec![write_to(&mut files.0, path, content)]
+        }
+        Edit::RemoveLine(file, line) | Edit::RepeatLine(file, line) => {
+            let path = path(file);
+            let text = String::from_utf8(files.0[&path].clone()).unwrap();
+            let mut lines: Vec<&str> = text.lines().collect();
+            if lines.is_empty() {
+                return Vec::new();
+            }
+            let at = line % lines.len();
+            if matches!(edit, Edit::RemoveLine(..)) {
+                lines.remove(at);
+            } else {
+                lines.insert(at, lines[at]);
+            }
+            let content = lines.join("\n").into_bytes();
+            vec![write_to(&mut files.0, path, content)]
+        }
+        Edit::Overwrite(file, other) => {
+            let content = files.0[&path(other)].clone();
+            vec![write_to(&mut files.0, path(file), content)]
+        }
+        Edit::Rename(file) => {
+            let from = path(file);
+            let content = files.0.remove(&from).unwrap();
+            let to = format!("moved/{from}");
+            vec![Change::Removed { path: from }, write_to(&mut files.0, to, content)]
+        }
+        Edit::Remove(file) => {
+            let path = path(file);
+            files.0.remove(&path);
+            vec![Change::Removed { path }]
+        }
+        Edit::Revert => {
+            let mut changes: Vec<Change> = paths.into_iter().map(|path| Change::Removed { path }).collect();
+            files.0.clear();
+            for (path, content) in &first.0 {
+                changes.push(write_to(&mut files.0, path.clone(), content.clone()));
+            }
+            changes
+        }
+    }
+}
+
+fn write_to(files: &mut BTreeMap<String, Vec<u8>>, path: String, content: Vec<u8>) -> Change {
+    files.insert(path.clone(), content.clone());
+    Change::Written { path, content }
+}
+
+fn everything(index: &CodeIndex) -> Vec<String> {
+    let graph = index.graph("project").unwrap();
+    let mut all = rows(&graph, "MATCH (n) RETURN n");
+    all.extend(rows(&graph, "MATCH (a)-[r]->(b) RETURN a.id, r, b.id"));
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_index_after_edits_equals_a_new_one(language in 0..LANGUAGES.len(), edits in edits()) {
+        let first = fixture(LANGUAGES[language]);
+        let mut files = first.clone();
+        let mut index = CodeIndex::build(&files, ExtractLimits::default());
+        for edit in &edits {
+            let changes = apply(&mut files, &first, edit);
+            index.apply(changes, &mut NoStore);
+            let clean = CodeIndex::build(&files, ExtractLimits::default());
+            let (index, clean) = (everything(&index), everything(&clean));
+            let differs = index.iter().zip(&clean).find(|(one, other)| one != other);
+            prop_assert!(index == clean, "after {:?}: {:?}", edit, differs);
+        }
+    }
+}
+
+#[test]
+fn the_order_of_the_files_does_not_matter() {
+    for language in LANGUAGES {
+        let files = fixture(language);
+        let forwards = CodeIndex::build(&files, ExtractLimits::default());
+        let mut backwards = CodeIndex::new(ExtractLimits::default());
+        for (path, content) in files.0.iter().rev() {
+            let change = Change::Written { path: path.clone(), content: content.clone() };
+            backwards.apply(vec![change], &mut NoStore);
+        }
+        assert_eq!(everything(&forwards), everything(&backwards), "{language}");
+    }
+}
+
+#[test]
+fn an_edit_inside_of_a_function_resolves_its_file_alone() {
+    for (language, file) in
+        [("rust", "main.rs"), ("go", "main.go"), ("java", "Main.java"), ("cpp", "main.cpp")]
+    {
+        let files = fixture(language);
+        let mut index = CodeIndex::build(&files, ExtractLimits::default());
+        let text = String::from_utf8(files.0[file].clone()).unwrap();
+        let at = text.rfind('}').unwrap();
+        let at = text[..at].rfind('}').map_or(at, |inner| if language == "java" { inner } else { at });
+        let content = format!("{}\n// a comment\n{}", &text[..at], &text[at..]).into_bytes();
+        let update = index.apply(vec![Change::Written { path: file.to_owned(), content }], &mut NoStore);
+        assert_eq!((update.extracted, update.resolved), (1, 1), "{language}");
+    }
+}
+
+/// A store in memory that counts.
+#[derive(Default)]
+struct Memory {
+    kept: HashMap<FactsKey, Vec<u8>>,
+    hits: std::cell::Cell<usize>,
+}
+
+impl FactsStore for Memory {
+    fn load(&self, key: &FactsKey) -> Option<FileFacts> {
+        let bytes = self.kept.get(key)?;
+        self.hits.set(self.hits.get() + 1);
+        FileFacts::from_bytes(bytes).ok()
+    }
+
+    fn save(&mut self, key: &FactsKey, facts: &FileFacts) {
+        self.kept.insert(*key, facts.to_bytes().unwrap());
+    }
+}
+
+#[test]
+fn kept_facts_are_not_extracted_again_and_give_the_same_graph() {
+    let mut store = Memory::default();
+    for language in LANGUAGES {
+        let files = fixture(language);
+        let changes = || {
+            let write = |(path, content): (&String, &Vec<u8>)| Change::Written {
+                path: path.clone(),
+                content: content.clone(),
+            };
+            files.0.iter().map(write).collect::<Vec<_>>()
+        };
+        let mut one = CodeIndex::new(ExtractLimits::default());
+        let first = one.apply(changes(), &mut store);
+        let before = store.hits.get();
+        let mut other = CodeIndex::new(ExtractLimits::default());
+        let second = other.apply(changes(), &mut store);
+        assert!(first.extracted > 0);
+        assert_eq!(second.extracted, 0);
+        assert_eq!(store.hits.get() - before, other.file_count());
+        assert_eq!(everything(&one), everything(&other), "{language}");
+    }
+}
+
+#[test]
+fn damaged_facts_are_an_error() {
+    let facts =
+        codegraph::extract(codegraph::Language::Rust, b"fn f() { g() }", &ExtractLimits::default()).unwrap();
+    let bytes = facts.to_bytes().unwrap();
+    assert_eq!(FileFacts::from_bytes(&bytes).unwrap(), facts);
+    assert!(FileFacts::from_bytes(&bytes[..bytes.len() / 2]).is_err());
+}
