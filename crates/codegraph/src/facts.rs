@@ -125,21 +125,21 @@ pub enum Visibility {
 /// Properties of a definition that are true or false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Traits {
-    /// It is a test.
+    /// True for a test.
     pub is_test: bool,
-    /// It belongs to the class, and not to an instance.
+    /// True for a member of the class itself, and not of an instance.
     pub is_static: bool,
-    /// Its parameter list begins with the class (`@classmethod`).
+    /// True if its parameter list begins with the class (`@classmethod`).
     pub is_class_method: bool,
-    /// Reading it calls it (`@property`, `get`).
+    /// True if reading it calls it (`@property`, `get`).
     pub is_property: bool,
-    /// It has no body.
+    /// True without a body.
     pub is_abstract: bool,
-    /// Its calls give their results one by one.
+    /// True if its calls give their results one by one.
     pub is_generator: bool,
-    /// It is the default export of its file.
+    /// True for the default export of a file.
     pub is_default_export: bool,
-    /// Other files can import it.
+    /// True if other files can import it.
     pub is_exported: bool,
 }
 
@@ -365,15 +365,15 @@ pub enum Flow {
 /// The kind of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ImportKind {
-    /// It binds a module, or whatever the path leads to.
+    /// Binding of a module, or of whatever the path leads to.
     Path,
-    /// It binds a member of a module.
+    /// Binding of a member of a module.
     Member,
-    /// It makes all members of a module visible.
+    /// Visibility of all members of a module.
     All,
-    /// It binds the default export of a module.
+    /// Binding of the default export of a module.
     Default,
-    /// It only runs or includes a file.
+    /// Inclusion or run of a file, without a name.
     Include,
 }
 

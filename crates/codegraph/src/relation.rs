@@ -84,7 +84,7 @@ pub enum Confidence {
     Exact,
     /// A value that was followed through the text leads there.
     Inferred,
-    /// Only the name fits.
+    /// The name alone fits.
     NameOnly,
 }
 

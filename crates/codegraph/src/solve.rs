@@ -7,6 +7,7 @@
 mod assignments;
 mod calls;
 mod declared;
+mod elements;
 mod evaluate;
 mod members;
 mod outside;

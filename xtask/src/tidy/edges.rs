@@ -34,6 +34,8 @@ enum Layer {
     Search,
     /// The language of graph queries: no input or output, and no code of a repository.
     GraphQueries,
+    /// Facts of source code and the graph of them: no input or output, and no tool.
+    CodeFacts,
     /// Processor-specific arithmetic.
     Arithmetic,
     /// A model that turns texts into vectors.
@@ -71,13 +73,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge, Locks, Meaning,
-    Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings, Store,
-    StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge,
+    Locks, Meaning, Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings,
+    Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 40] = [
+const LAYERS: [(&str, Layer); 41] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -95,6 +97,7 @@ const LAYERS: [(&str, Layer); 40] = [
     ("database", Mechanism),
     ("retrieval", Search),
     ("cypher", GraphQueries),
+    ("codegraph", CodeFacts),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("knowledge", Knowledge),
@@ -123,7 +126,11 @@ const LAYERS: [(&str, Layer); 40] = [
 /// Outside crates that only some crates may name, with the reason.
 const OWNERS: [(&str, &[&str], &str); 13] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
-    ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
+    (
+        "tree-sitter-bash",
+        &["shell-syntax", "codegraph"],
+        "one crate says what a line for the shell runs, and one what a script defines",
+    ),
     (
         "rusqlite",
         &["store-sqlite", "database", "knowledge"],
@@ -174,6 +181,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
+        CodeFacts => &[GraphQueries],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],

@@ -10,17 +10,17 @@ use crate::language::Language;
 /// The meaning of a node, for the step after all its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Nothing below it matters.
+    /// A node of which nothing matters.
     Skip,
-    /// It has no value; its children are statements or parts without meaning of their own.
+    /// A node without a value; its children are statements or parts without meaning of their own.
     Plain,
-    /// It has the value of its first child with a value.
+    /// The value of its first child with a value.
     Pass,
-    /// It has the value of its last child, and hides the variables declared in it.
+    /// The value of its last child; it hides the variables declared in it.
     Block,
-    /// It has no value, and hides the variables declared in it.
+    /// A node without a value that hides the variables declared in it.
     Statement,
-    /// It has the value of one of its children.
+    /// The value of one of its children.
     Choice,
     /// The value inside of its first child with a value.
     Inner,

@@ -9,6 +9,7 @@ const MAXIMUM_DEPTH: u32 = 12;
 
 impl Solver<'_> {
     /// Returns instances of the type that an expression names.
+    // BOUNDED: by `MAXIMUM_DEPTH` steps.
     pub(super) fn instances(&self, file: FileId, type_: ExpressionId, depth: u32) -> Vec<Value> {
         let Some(found) = self.world.file(file) else { return Vec::new() };
         if type_ == 0 || depth > MAXIMUM_DEPTH {
@@ -156,7 +157,7 @@ impl Solver<'_> {
             return Vec::new();
         };
         let arguments = found.facts.list(arguments).to_vec();
-        // Of a map the values matter, of a result the success.
+        // The values of a map matter, and the success of a result.
         let is_result = self.applied_name(applied).is_some_and(|name| name.ends_with("Result"));
         let chosen = if is_result { arguments.first() } else { arguments.last() };
         chosen.map(|argument| self.instances(file, *argument, 1)).unwrap_or_default()

@@ -20,7 +20,9 @@ impl Solver<'_> {
         };
         match &*name {
             "builtins.iter" | "builtins.list" | "builtins.tuple" | "builtins.sorted"
-            | "builtins.reversed" | "builtins.set" => results.extend(values(self, 0)),
+            | "builtins.reversed" | "builtins.set" | "Object.create" | "Object.freeze" => {
+                results.extend(values(self, 0))
+            }
             "builtins.next" => {
                 for value in values(self, 0) {
                     self.iterated_values(file, 0, value, results);
@@ -35,7 +37,6 @@ impl Solver<'_> {
                     self.member_values(file, value, key, results);
                 }
             }
-            "Object.create" | "Object.freeze" => results.extend(values(self, 0)),
             "Object.defineProperty" => {
                 let key = arguments.get(1).copied().unwrap_or(0);
                 let facts = self.world.file(file).map(|found| found.facts.clone());

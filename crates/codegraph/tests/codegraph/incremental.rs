@@ -1,4 +1,4 @@
-//! After any edits an index is equal to one that is built anew.
+//! Incremental updates: an index after any edits is equal to one that is built anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
