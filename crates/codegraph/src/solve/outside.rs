@@ -21,7 +21,7 @@ impl Solver<'_> {
         match &*name {
             "builtins.iter" | "builtins.list" | "builtins.tuple" | "builtins.sorted"
             | "builtins.reversed" | "builtins.set" | "Object.create" | "Object.freeze" => {
-                results.extend(values(self, 0))
+                results.extend(values(self, 0));
             }
             "builtins.next" => {
                 for value in values(self, 0) {
