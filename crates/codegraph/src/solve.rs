@@ -11,49 +11,66 @@ mod elements;
 mod evaluate;
 mod members;
 mod outside;
+mod prepare;
 mod values;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::rc::Rc;
 
 pub(crate) use values::{Value, Values};
 
 use crate::facts::{ExpressionId, Flow};
-use crate::fast_hash::FastMap;
+use crate::fast_hash::{FastHasher, FastMap};
 use crate::world::{Entry, FileId, GlobalDefinition, GlobalVariable, Symbol, World};
 
-/// Maximum number of passes through one file before others have their turn.
-const MAXIMUM_PASSES: u32 = 40;
-/// Maximum number of passes through files, as a multiple of the number of files.
-const MAXIMUM_TURNS: usize = 60;
+/// Maximum number of steps of a solution, as a multiple of the number of expressions. Real code takes less than
+/// ten; what takes more has values that grow without end.
+const MAXIMUM_STEPS: usize = 200;
+
+/// The mark of the symbol that stands for all members of a value.
+const EVERY_MEMBER: Symbol = u32::MAX;
 
 /// The number of a set of values.
 type Node = usize;
+/// The number of an expression by its set, or of a flow after all of these.
+type Item = u32;
 
 /// The values of the expressions of some files.
 pub(crate) struct Solver<'w> {
     pub(crate) world: &'w World,
-    /// Places of the files that are solved; `None` for others.
-    places: Vec<Option<Places>>,
+    /// First sets of the files that are solved.
+    places: FastMap<FileId, Places>,
+    /// Files that are solved, by their first expressions in the order of the sets.
+    order: Vec<(Node, FileId)>,
     sets: Vec<Values>,
+    /// Expressions and flows that read each set.
+    readers: Vec<Vec<Item>>,
+    /// Readings that are known only after some values are.
+    readings: HashSet<(Node, Item), BuildHasherDefault<FastHasher>>,
+    /// Flows, by their number.
+    flows: Vec<(FileId, u32)>,
+    /// Expressions and flows that have to be looked at again.
+    queue: VecDeque<Item>,
+    queued: Vec<bool>,
     /// Sets of the members that values have got by assignments.
     fields: FastMap<(Value, Symbol), Node>,
     /// Names of those members.
     field_names: FastMap<Value, Vec<Symbol>>,
+    /// Names that are members of lists, dictionaries or assignments somewhere.
+    assigned: HashSet<Symbol, BuildHasherDefault<FastHasher>>,
+    /// Constant values of variables, by file.
+    constants: FastMap<FileId, FastMap<u32, Option<ExpressionId>>>,
     /// Meanings of names, by the number of the expression among all.
-    bindings: FastMap<u32, Vec<Entry>>,
+    bindings: FastMap<u32, Rc<[Entry]>>,
     /// Values of declarations of other files.
     declared: FastMap<(bool, u32), Vec<Value>>,
-    /// Files that read from a file.
-    readers: FastMap<FileId, BTreeSet<FileId>>,
-    /// Files that read members that were assigned, by the name of the member.
-    field_readers: FastMap<Symbol, BTreeSet<FileId>>,
-    dirty: BTreeSet<FileId>,
+    /// Expression or flow that is being looked at.
+    item: Item,
     /// File that is being looked at.
     current: FileId,
     /// Expression that is being looked at.
     present: ExpressionId,
-    /// True if something changed in the present pass.
-    changed: bool,
     /// Calls that the text does not write as calls: the method, by the expression that calls it.
     implicit: FastMap<FileId, BTreeSet<(ExpressionId, GlobalDefinition)>>,
     /// Symbols of names with a meaning.
@@ -87,7 +104,8 @@ struct KnownNames {
 impl<'w> Solver<'w> {
     /// Solves some files of a world.
     pub(crate) fn solve(world: &'w World, files: &[FileId]) -> Self {
-        let mut places = vec![None; world.files.len()];
+        let mut places = FastMap::default();
+        let mut order = Vec::with_capacity(files.len());
         let mut next = 0;
         for file in files {
             let Some(found) = world.file(*file) else { continue };
@@ -96,9 +114,8 @@ impl<'w> Solver<'w> {
             let returns = variables + found.facts.variables.len();
             let yields = returns + found.facts.definitions.len();
             next = yields + found.facts.definitions.len();
-            if let Some(place) = places.get_mut(*file as usize) {
-                *place = Some(Places { expressions, variables, returns, yields });
-            }
+            order.push((expressions, *file));
+            places.insert(*file, Places { expressions, variables, returns, yields });
         }
         let known = KnownNames {
             any: 0,
@@ -115,72 +132,136 @@ impl<'w> Solver<'w> {
         let mut solver = Self {
             world,
             places,
+            order,
             sets: vec![Values::default(); next],
+            readers: vec![Vec::new(); next],
+            readings: HashSet::default(),
+            flows: Vec::new(),
+            queue: VecDeque::new(),
+            queued: Vec::new(),
             fields: FastMap::default(),
             field_names: FastMap::default(),
+            assigned: HashSet::default(),
+            constants: FastMap::default(),
             bindings: FastMap::default(),
             declared: FastMap::default(),
-            readers: FastMap::default(),
-            field_readers: FastMap::default(),
-            dirty: files.iter().copied().collect(),
+            item: 0,
             current: 0,
             present: 0,
-            changed: false,
             implicit: FastMap::default(),
             known,
         };
-        solver.run(files.len());
+        for file in files {
+            solver.prepare(*file);
+        }
+        solver.queued.resize(next + solver.flows.len(), false);
+        for file in files {
+            solver.seed(*file);
+        }
+        solver.run();
         solver
     }
 
-    fn run(&mut self, files: usize) {
-        let mut turns = 0;
-        while let Some(file) = self.dirty.pop_first() {
-            turns += 1;
-            if turns > files.saturating_mul(MAXIMUM_TURNS) {
+    /// Looks at expressions and flows until nothing changes.
+    fn run(&mut self) {
+        let first_flow = self.queued.len() - self.flows.len();
+        let mut steps = self.queued.len().saturating_mul(MAXIMUM_STEPS);
+        while let Some(item) = self.queue.pop_front() {
+            if steps == 0 {
                 break;
             }
-            self.current = file;
-            for _ in 0..MAXIMUM_PASSES {
-                self.changed = false;
-                self.sweep(file);
-                if !self.changed {
-                    break;
-                }
+            steps -= 1;
+            if let Some(queued) = self.queued.get_mut(item as usize) {
+                *queued = false;
             }
-            self.dirty.remove(&file);
+            self.item = item;
+            let node = item as usize;
+            if node >= first_flow {
+                if let Some((file, flow)) = self.flows.get(node - first_flow).copied() {
+                    self.current = file;
+                    self.present = 0;
+                    self.follow(file, flow);
+                }
+                continue;
+            }
+            let at = self.order.partition_point(|(first, _)| *first <= node);
+            if let Some((first, file)) = at.checked_sub(1).and_then(|at| self.order.get(at)).copied() {
+                self.current = file;
+                self.present = crate::builder::count(node - first);
+                self.evaluate(file, self.present);
+            }
         }
     }
 
-    /// Looks at every expression and every flow of a file once.
-    fn sweep(&mut self, file: FileId) {
+    /// Gives the methods of a file their own class as a receiver, and queues everything in it.
+    fn seed(&mut self, file: FileId) {
         let Some(found) = self.world.file(file) else { return };
-        let facts = &found.facts;
-        for expression in 1..crate::builder::count(facts.expressions.len()) {
-            self.present = expression;
-            self.evaluate(file, expression);
+        let Some(places) = self.places_of(file) else { return };
+        for (local, definition) in (0_u32..).zip(&found.facts.definitions) {
+            let Some(receiver) = definition.receiver else { continue };
+            if let Some(class) = self.world.class_around(found.first_definition + local) {
+                let is_class = definition.traits.is_class_method;
+                let value = if is_class { Value::Class(class) } else { Value::Instance(class) };
+                self.add(places.variables + receiver as usize, value);
+            }
         }
-        for flow in &facts.flows {
-            match *flow {
-                Flow::Assign { target, value } => self.assign(file, target, value),
-                Flow::Return { function, value } => {
-                    if let Some(node) = self.return_node(found.first_definition + function) {
-                        let values = self.values(file, value).to_vec();
-                        self.add_to_file(file, node, &values);
-                    }
-                }
-                Flow::Yield { function, value } => {
-                    if let Some(places) = self.places_of(file) {
-                        let values = self.values(file, value).to_vec();
-                        self.add_to_file(file, places.yields + function as usize, &values);
-                    }
+        for expression in 1..crate::builder::count(found.facts.expressions.len()) {
+            self.enqueue(crate::builder::count(places.expressions).saturating_add(expression));
+        }
+        let first_flow = self.queued.len() - self.flows.len();
+        let own = self.flows.partition_point(|(of, _)| *of < file);
+        let flows = found.facts.flows.len();
+        for flow in own..own + flows {
+            self.enqueue(crate::builder::count(first_flow + flow));
+        }
+    }
+
+    /// Follows a flow.
+    fn follow(&mut self, file: FileId, flow: u32) {
+        let Some(found) = self.world.file(file) else { return };
+        match found.facts.flows.get(flow as usize).copied() {
+            Some(Flow::Assign { target, value }) => self.assign(file, target, value),
+            Some(Flow::Return { function, value }) => {
+                if let Some(node) = self.return_node(found.first_definition + function)
+                    && let Some(from) = self.expression_node(file, value)
+                {
+                    self.copy(from, node);
                 }
             }
+            Some(Flow::Yield { function, value }) => {
+                if let Some(node) = self.yield_node(found.first_definition + function)
+                    && let Some(from) = self.expression_node(file, value)
+                {
+                    self.copy(from, node);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn enqueue(&mut self, item: Item) {
+        if let Some(queued) = self.queued.get_mut(item as usize)
+            && !*queued
+        {
+            *queued = true;
+            self.queue.push_back(item);
+        }
+    }
+
+    /// Queues the readers of a set that has changed.
+    fn notify(&mut self, node: Node) {
+        let Some(readers) = self.readers.get_mut(node) else { return };
+        let readers = std::mem::take(readers);
+        for reader in &readers {
+            self.enqueue(*reader);
+        }
+        if let Some(place) = self.readers.get_mut(node) {
+            *place = readers;
         }
     }
 
     fn places_of(&self, file: FileId) -> Option<Places> {
-        self.places.get(file as usize).copied().flatten()
+        self.places.get(&file).copied()
     }
 
     /// Returns true if a file is solved here.
@@ -214,8 +295,11 @@ impl<'w> Solver<'w> {
         }
         let node = self.sets.len();
         self.sets.push(Values::default());
+        self.readers.push(Vec::new());
         self.fields.insert((value, name), node);
-        self.field_names.entry(value).or_default().push(name);
+        if name != EVERY_MEMBER {
+            self.field_names.entry(value).or_default().push(name);
+        }
         node
     }
 
@@ -226,6 +310,9 @@ impl<'w> Solver<'w> {
 
     /// Notes a call that the text does not write as a call.
     fn call_is_implied(&mut self, file: FileId, expression: ExpressionId, definition: GlobalDefinition) {
+        if expression == 0 {
+            return;
+        }
         self.implicit.entry(file).or_default().insert((expression, definition));
     }
 
@@ -239,53 +326,44 @@ impl<'w> Solver<'w> {
         self.sets.get(node).map(Values::as_slice).unwrap_or_default()
     }
 
-    /// Adds a value to a set of the present file.
+    /// Adds a value to a set.
     fn add(&mut self, node: Node, value: Value) {
         if self.sets.get_mut(node).is_some_and(|set| set.insert(value)) {
-            self.changed = true;
+            self.notify(node);
         }
     }
 
+    /// Adds values to a set.
     fn add_all(&mut self, node: Node, values: &[Value]) {
+        let Some(set) = self.sets.get_mut(node) else { return };
+        let mut is_new = false;
         for value in values {
-            self.add(node, *value);
+            is_new |= set.insert(*value);
+        }
+        if is_new {
+            self.notify(node);
         }
     }
 
+    /// Adds the values of a set to another one.
     fn copy(&mut self, from: Node, to: Node) {
         if from == to || self.set(from).is_empty() {
             return;
         }
-        let values = std::mem::take(&mut self.sets[from]);
+        let Some(place) = self.sets.get_mut(from) else { return };
+        let values = std::mem::take(place);
         self.add_all(to, values.as_slice());
-        self.sets[from] = values;
+        if let Some(place) = self.sets.get_mut(from) {
+            *place = values;
+        }
     }
 
-    /// Adds values to a set that belongs to a file, which may be another one.
-    fn add_to_file(&mut self, owner: FileId, node: Node, values: &[Value]) {
-        let mut is_new = false;
-        if let Some(set) = self.sets.get_mut(node) {
-            for value in values {
-                is_new |= set.insert(*value);
-            }
-        }
-        if !is_new {
-            return;
-        }
-        if owner == self.current {
-            self.changed = true;
-        } else {
-            self.dirty.insert(owner);
-        }
-        let readers = self.readers.get(&owner).into_iter().flatten();
-        let readers: Vec<FileId> = readers.copied().filter(|reader| *reader != self.current).collect();
-        self.dirty.extend(readers);
-    }
-
-    /// Notes that the present file reads from another one.
-    fn read(&mut self, owner: FileId) {
-        if owner != self.current {
-            self.readers.entry(owner).or_default().insert(self.current);
+    /// Notes that what is being looked at reads a set.
+    fn read(&mut self, node: Node) {
+        if self.readings.insert((node, self.item))
+            && let Some(readers) = self.readers.get_mut(node)
+        {
+            readers.push(self.item);
         }
     }
 
@@ -295,34 +373,31 @@ impl<'w> Solver<'w> {
             return;
         }
         let node = self.field_node(value, name);
-        let mut is_new = false;
-        if let Some(set) = self.sets.get_mut(node) {
-            for value in values {
-                is_new |= set.insert(*value);
-            }
-        }
-        if is_new {
-            self.changed = true;
-            for name in [name, self.known.any] {
-                let readers = self.field_readers.get(&name).into_iter().flatten();
-                let readers: Vec<FileId> =
-                    readers.copied().filter(|reader| *reader != self.current).collect();
-                self.dirty.extend(readers);
-            }
+        let before = self.set(node).len();
+        self.add_all(node, values);
+        if self.set(node).len() != before
+            && let Some(every) = self.fields.get(&(value, EVERY_MEMBER)).copied()
+        {
+            self.notify(every);
         }
     }
 
     /// Returns the values of a member that was assigned to a value.
     fn field_values(&mut self, value: Value, name: Symbol, into: &mut Vec<Value>) {
-        self.field_readers.entry(name).or_default().insert(self.current);
-        if let Some(node) = self.fields.get(&(value, name)) {
-            into.extend_from_slice(self.set(*node));
+        if matches!(value, Value::Instance(_) | Value::Class(_) | Value::Function(_) | Value::Bound(_))
+            && !self.assigned.contains(&name)
+        {
+            return;
         }
+        let node = self.field_node(value, name);
+        self.read(node);
+        into.extend_from_slice(self.set(node));
     }
 
     /// Returns the values of all members that were assigned to a value.
     fn all_field_values(&mut self, value: Value, into: &mut Vec<Value>) {
-        self.field_readers.entry(self.known.any).or_default().insert(self.current);
+        let every = self.field_node(value, EVERY_MEMBER);
+        self.read(every);
         for name in self.field_names.get(&value).into_iter().flatten() {
             if let Some(node) = self.fields.get(&(value, *name)) {
                 into.extend_from_slice(self.set(*node));

@@ -243,7 +243,6 @@ impl Collector<'_, '_> {
         single: bool,
         place: Via,
     ) -> (Confidence, Via) {
-        use crate::facts::VariableKind::Receiver;
         if self.solver.super_class(self.file, object).is_some() {
             return (Confidence::Exact, Via::Inheritance);
         }
@@ -269,9 +268,14 @@ impl Collector<'_, '_> {
                 values.iter().any(|value| matches!(value, Value::Class(_)))
             }
             Expression::Variable(variable) => {
-                let variable = self.found.facts.variables.get(variable as usize);
-                variable.is_some_and(|variable| variable.declared != 0 || variable.kind == Receiver)
+                let known = self.found.facts.variables.get(variable as usize);
+                let is_receiver = known.is_some_and(|known| {
+                    let around = self.found.facts.definitions.get(known.scope as usize);
+                    around.is_some_and(|around| around.receiver == Some(variable))
+                });
+                is_receiver
                     || !self.found.family.is_dynamic()
+                    || known.is_some_and(|known| known.declared != 0)
             }
             _ => !self.found.family.is_dynamic(),
         };
@@ -314,8 +318,8 @@ impl Collector<'_, '_> {
 
     /// Collects one name that is no callee.
     fn reference(&mut self, id: ExpressionId) {
-        for entry in self.solver.binding(self.file, id) {
-            let Entry::Definition(definition) = entry else { continue };
+        for entry in self.solver.binding(self.file, id).iter() {
+            let Entry::Definition(definition) = *entry else { continue };
             let kind = self.world.kind(definition);
             if kind.is_function() && self.found.family == Family::Ruby {
                 // A name alone calls the method.

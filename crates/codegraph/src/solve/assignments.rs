@@ -26,16 +26,15 @@ impl Solver<'_> {
         match facts.expression(target) {
             Expression::Variable(variable) => {
                 if let Some(node) = self.variable_node(found.first_variable + variable) {
-                    self.add_to_file(file, node, values);
+                    self.add_all(node, values);
                 }
             }
             Expression::Name { .. } => {
-                for entry in self.binding(file, target) {
-                    if let Entry::Variable(variable) = entry
+                for entry in self.binding(file, target).iter() {
+                    if let Entry::Variable(variable) = *entry
                         && let Some(node) = self.variable_node(variable)
-                        && let Some((owner, ..)) = self.world.local_variable(variable)
                     {
-                        self.add_to_file(owner, node, values);
+                        self.add_all(node, values);
                     }
                 }
             }
@@ -118,9 +117,8 @@ impl Solver<'_> {
                 for entry in self.world.find_member(class, name) {
                     if let Entry::Variable(variable) = entry
                         && let Some(node) = self.variable_node(variable)
-                        && let Some((owner, ..)) = self.world.local_variable(variable)
                     {
-                        self.add_to_file(owner, node, values);
+                        self.add_all(node, values);
                     }
                 }
                 self.add_to_field(holder, name, values);

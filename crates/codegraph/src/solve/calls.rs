@@ -230,7 +230,7 @@ impl Solver<'_> {
 
     /// Adds the results of a function.
     pub(super) fn results(&mut self, definition: GlobalDefinition, into: &mut Vec<Value>) {
-        let Some((owner, found, local)) = self.world.local(definition) else { return };
+        let Some((_, found, local)) = self.world.local(definition) else { return };
         let is_generator = found
             .facts
             .definitions
@@ -241,7 +241,7 @@ impl Solver<'_> {
             return;
         }
         if let Some(node) = self.return_node(definition) {
-            self.read(owner);
+            self.read(node);
             into.extend_from_slice(self.set(node));
         }
         into.extend(self.declared_results(definition));
@@ -317,7 +317,7 @@ impl Solver<'_> {
 
     /// Lets values flow to the parameter at a place.
     pub(super) fn pass_values(&mut self, definition: GlobalDefinition, position: usize, values: &[Value]) {
-        let Some((owner, found, local)) = self.world.local(definition) else { return };
+        let Some((_, found, local)) = self.world.local(definition) else { return };
         let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters)
         else {
             return;
@@ -334,15 +334,15 @@ impl Solver<'_> {
         if rest.is_some_and(|rest| position >= rest) {
             let place = number_symbol(position - rest.unwrap_or(0));
             self.add_to_field(Value::Rest(variable), place, values);
-            self.add_to_file(owner, node, &[Value::Rest(variable)]);
+            self.add_all(node, &[Value::Rest(variable)]);
         } else if kind(&parameter) != Some(VariableKind::NamedRest) {
-            self.add_to_file(owner, node, values);
+            self.add_all(node, values);
         }
     }
 
     /// Lets values flow to the parameter with a name.
     fn pass_by_name(&mut self, definition: GlobalDefinition, name: &str, values: &[Value]) {
-        let Some((owner, found, local)) = self.world.local(definition) else { return };
+        let Some((_, found, local)) = self.world.local(definition) else { return };
         let Some(parameters) = found.facts.definitions.get(local as usize).map(|found| &found.parameters)
         else {
             return;
@@ -354,7 +354,7 @@ impl Solver<'_> {
                 named_rest = Some(*parameter);
             } else if found.facts.name(known.name) == name {
                 if let Some(node) = self.variable_node(found.first_variable + parameter) {
-                    self.add_to_file(owner, node, values);
+                    self.add_all(node, values);
                 }
                 return;
             }
@@ -365,7 +365,7 @@ impl Solver<'_> {
             let variable = found.first_variable + parameter;
             self.add_to_field(Value::Rest(variable), name, values);
             if let Some(node) = self.variable_node(variable) {
-                self.add_to_file(owner, node, &[Value::Rest(variable)]);
+                self.add_all(node, &[Value::Rest(variable)]);
             }
         }
     }

@@ -54,10 +54,8 @@ impl Solver<'_> {
             Value::Results(definition) => self.results(definition, into),
             Value::Applied(applied) => into.extend(self.inner_instances(applied)),
             Value::Generator(definition) => {
-                if let Some((owner, ..)) = self.world.local(definition) {
-                    self.read(owner);
-                }
                 if let Some(node) = self.yield_node(definition) {
+                    self.read(node);
                     into.extend_from_slice(self.set(node));
                 }
             }
@@ -85,10 +83,8 @@ impl Solver<'_> {
     fn iterated_values_once(&mut self, value: Value, into: &mut Vec<Value>) {
         match value {
             Value::Generator(definition) => {
-                if let Some((owner, ..)) = self.world.local(definition) {
-                    self.read(owner);
-                }
                 if let Some(node) = self.yield_node(definition) {
+                    self.read(node);
                     into.extend_from_slice(self.set(node));
                 }
             }

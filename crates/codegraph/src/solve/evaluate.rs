@@ -1,7 +1,10 @@
 //! The values of one expression from those of its parts.
 
+use std::rc::Rc;
+
 use super::{Solver, Value};
-use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, VariableKind};
+use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow, VariableKind};
+use crate::fast_hash::FastMap;
 use crate::language::Family;
 use crate::world::{Entry, FileId, GlobalDefinition, Search, Symbol};
 
@@ -141,8 +144,8 @@ impl Solver<'_> {
     }
 
     /// Returns the meanings of a name or path.
-    pub(crate) fn binding(&mut self, file: FileId, id: ExpressionId) -> Vec<Entry> {
-        let Some(found) = self.world.file(file) else { return Vec::new() };
+    pub(crate) fn binding(&mut self, file: FileId, id: ExpressionId) -> Rc<[Entry]> {
+        let Some(found) = self.world.file(file) else { return Rc::new([]) };
         let number = found.first_expression + id;
         if let Some(known) = self.bindings.get(&number) {
             return known.clone();
@@ -156,14 +159,15 @@ impl Solver<'_> {
                 entries.push(Entry::External(self.world.external(&path)));
             }
         }
+        let entries: Rc<[Entry]> = entries.into();
         self.bindings.insert(number, entries.clone());
         entries
     }
 
     /// Adds the values of a name.
     fn name_values(&mut self, file: FileId, id: ExpressionId, into: &mut Vec<Value>) {
-        for entry in self.binding(file, id) {
-            self.entry_values(entry, into);
+        for entry in self.binding(file, id).iter() {
+            self.entry_values(*entry, into);
         }
         let implicit = self.world.file(file).is_some_and(|found| found.family.has_implicit_receiver());
         if implicit {
@@ -183,9 +187,7 @@ impl Solver<'_> {
             Entry::Definition(definition) => self.definition_values(definition, into),
             Entry::Variable(variable) => match self.variable_node(variable) {
                 Some(node) => {
-                    if let Some((owner, ..)) = self.world.local_variable(variable) {
-                        self.read(owner);
-                    }
+                    self.read(node);
                     into.extend_from_slice(self.set(node));
                 }
                 None => into.extend(self.declared_values(variable)),
@@ -219,17 +221,17 @@ impl Solver<'_> {
             into.push(plain);
             return;
         }
-        self.read(file);
         let mut present = vec![plain];
         for decorator in decorators.unwrap_or_default().iter().rev() {
             let mut next = Vec::new();
+            if let Some(node) = self.expression_node(file, *decorator) {
+                self.read(node);
+            }
             for value in self.values(file, *decorator).to_vec() {
                 let (Value::Function(callee) | Value::Bound(callee)) = value else { continue };
                 self.pass_values(callee, 0, &present);
-                if let Some((owner, ..)) = self.world.local(callee) {
-                    self.read(owner);
-                }
                 if let Some(node) = self.return_node(callee) {
+                    self.read(node);
                     next.extend_from_slice(self.set(node));
                 }
             }
@@ -282,31 +284,32 @@ impl Solver<'_> {
         }
     }
 
+    /// Returns the only value of a variable, if nothing else is assigned to it.
+    fn constant(&mut self, file: FileId, facts: &FileFacts, variable: u32) -> Option<ExpressionId> {
+        let known = self.constants.entry(file).or_insert_with(|| {
+            let mut constants: FastMap<u32, Option<ExpressionId>> = FastMap::default();
+            for flow in &facts.flows {
+                if let Flow::Assign { target, value } = flow
+                    && let Expression::Variable(variable) = facts.expression(*target)
+                {
+                    constants.entry(variable).and_modify(|known| *known = None).or_insert(Some(*value));
+                }
+            }
+            constants
+        });
+        let kind = facts.variables.get(variable as usize)?.kind;
+        let is_plain = matches!(kind, VariableKind::Global | VariableKind::Local | VariableKind::Constant);
+        known.get(&variable).copied().flatten().filter(|_| is_plain)
+    }
+
     /// Returns the symbol of a key, if it is a constant.
-    pub(super) fn key(&self, file: FileId, facts: &FileFacts, key: ExpressionId) -> Option<Symbol> {
+    pub(super) fn key(&mut self, file: FileId, facts: &FileFacts, key: ExpressionId) -> Option<Symbol> {
         match facts.expression(key) {
             Expression::Text(name) => self.world.file(file).map(|found| found.symbol(name)),
             Expression::Number(number) => Some(number_symbol(number as usize)),
             Expression::Variable(variable) => {
-                // A variable with one constant value is that constant.
-                let known = facts.variables.get(variable as usize)?;
-                let is_single =
-                    matches!(known.kind, VariableKind::Global | VariableKind::Local | VariableKind::Constant);
-                if !is_single {
-                    return None;
-                }
-                let mut found = None;
-                for flow in &facts.flows {
-                    if let crate::facts::Flow::Assign { target, value } = flow
-                        && facts.expression(*target) == Expression::Variable(variable)
-                    {
-                        if found.is_some() {
-                            return None;
-                        }
-                        found = Some(*value);
-                    }
-                }
-                match facts.expression(found?) {
+                let value = self.constant(file, facts, variable)?;
+                match facts.expression(value) {
                     Expression::Text(name) => self.world.file(file).map(|found| found.symbol(name)),
                     Expression::Number(number) => Some(number_symbol(number as usize)),
                     _ => None,

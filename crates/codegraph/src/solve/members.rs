@@ -277,12 +277,12 @@ impl Solver<'_> {
 
     /// Gives a method its receiver.
     pub(super) fn pass_receiver(&mut self, definition: GlobalDefinition, receiver: Value) {
-        let Some((file, found, local)) = self.world.local(definition) else { return };
+        let Some((_, found, local)) = self.world.local(definition) else { return };
         let receiver_variable = found.facts.definitions.get(local as usize).and_then(|found| found.receiver);
         if let Some(variable) = receiver_variable
             && let Some(node) = self.variable_node(found.first_variable + variable)
         {
-            self.add_to_file(file, node, &[receiver]);
+            self.add_all(node, &[receiver]);
         }
     }
 }

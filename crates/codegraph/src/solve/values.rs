@@ -3,7 +3,7 @@
 use crate::world::{ExternalId, GlobalDefinition, GlobalVariable, ModuleId};
 
 /// Maximum number of values of one expression. What would have more is no longer worth an edge to each.
-const MAXIMUM_VALUES: usize = 48;
+const MAXIMUM_VALUES: usize = 32;
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
