@@ -113,6 +113,8 @@ pub(crate) struct World {
     /// File of each import.
     pub(crate) file_of_import: Vec<FileId>,
     paths: FastMap<Arc<str>, FileId>,
+    /// Files by the last part of their paths.
+    file_names: FastMap<Box<str>, Vec<FileId>>,
     pub(crate) modules: Vec<Module>,
     module_numbers: FastMap<(Family, Box<str>), ModuleId>,
     /// Names in scopes.
@@ -153,6 +155,7 @@ impl World {
             file_of_variable: Vec::new(),
             file_of_import: Vec::new(),
             paths: FastMap::default(),
+            file_names: FastMap::default(),
             modules: Vec::new(),
             module_numbers: FastMap::default(),
             scopes: FastMap::default(),
@@ -233,6 +236,11 @@ impl World {
         self.paths.get(path).copied()
     }
 
+    /// Returns the files whose path ends with a name.
+    pub(crate) fn files_named(&self, name: &str) -> &[FileId] {
+        self.file_names.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Returns the file of a definition, and its number there.
     pub(crate) fn local(&self, definition: GlobalDefinition) -> Option<(FileId, &WorldFile, u32)> {
         let file = *self.file_of_definition.get(definition as usize)?;
@@ -310,6 +318,8 @@ impl World {
         self.expression_count =
             self.expression_count.saturating_add(crate::builder::count(facts.expressions.len()));
         self.paths.insert(source.path.clone(), id);
+        let name = crate::project::name_of(&source.path);
+        self.file_names.entry(name.into()).or_default().push(id);
         self.files.push(file);
     }
 }

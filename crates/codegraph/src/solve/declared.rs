@@ -49,9 +49,14 @@ impl Solver<'_> {
 
     /// Returns instances of the type that another name for a type means.
     fn alias_instances(&self, alias: GlobalDefinition, depth: u32) -> Vec<Value> {
+        let types = self.world.alias_targets(alias);
+        if !types.is_empty() {
+            return types.into_iter().map(Value::Instance).collect();
+        }
         let Some((file, found, local)) = self.world.local(alias) else { return Vec::new() };
         let target = found.facts.definitions.get(local as usize).map_or(0, |definition| definition.result);
-        self.instances(file, target, depth + 1)
+        // A name for a type outside is followed a few steps: each may have several meanings.
+        self.instances(file, target, depth + MAXIMUM_DEPTH / 3)
     }
 
     /// Returns the values that the declared result of a function has.

@@ -60,7 +60,7 @@ impl Solver<'_> {
                 }
             }
             Expression::Member { object, .. } | Expression::Path { object, .. } => {
-                self.part(file, object, item)
+                self.part(file, object, item);
             }
             Expression::Call { callee, arguments } => {
                 self.part(file, callee, item);
@@ -74,7 +74,7 @@ impl Solver<'_> {
                 self.arguments(file, facts, facts.list(arguments), item);
             }
             Expression::List(span) | Expression::Choice(span) => {
-                self.arguments(file, facts, facts.list(span), item)
+                self.arguments(file, facts, facts.list(span), item);
             }
             Expression::Dictionary(span) => {
                 let parts = facts.list(span);

@@ -281,8 +281,9 @@ impl World {
         let at_root = roots.iter().find_map(|root| joined(root, path).and_then(|path| self.file_at(&path)));
         at_root.or_else(|| {
             let with_slash = format!("/{path}");
-            let matching = (0_u32..).zip(&self.files).filter(|(_, file)| file.path.ends_with(&with_slash));
-            let mut matching = matching.map(|(id, _)| id);
+            let named = self.files_named(crate::project::name_of(path)).iter().copied();
+            let mut matching =
+                named.filter(|file| self.file(*file).is_some_and(|file| file.path.ends_with(&with_slash)));
             matching.next().filter(|_| matching.next().is_none())
         })
     }

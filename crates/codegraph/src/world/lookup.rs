@@ -9,6 +9,10 @@ use crate::language::Family;
 /// Maximum number of steps of one look-up through imports of imports. Real chains have a handful.
 pub(super) const MAXIMUM_STEPS: u32 = 4_000;
 
+/// Maximum number of meanings of a name in one scope. A name with more, such as `main` in a folder of C
+/// programs, says nothing.
+const MAXIMUM_MEANINGS: usize = 12;
+
 /// The steps that one look-up through imports may still take, and the imports that it is in.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
@@ -257,6 +261,9 @@ impl World {
 
     /// Returns entries with the targets of imports in place of the imports.
     fn without_imports(&self, entries: &[Entry], search: &Search) -> Vec<Entry> {
+        if entries.len() > MAXIMUM_MEANINGS {
+            return Vec::new();
+        }
         let mut found = Vec::with_capacity(entries.len());
         for entry in entries {
             match entry {
