@@ -166,6 +166,10 @@ impl<'a> Lowering<'a> {
         if matches!(frame.role, Role::Block | Role::Statement | Role::Loop | Role::Lambda) {
             self.builder.close_block(frame.block);
         }
+        if frame.field == Field::Target && self.above(0) == Some(Role::Loop) {
+            // The variables of a loop are visible in its body, which comes next.
+            self.declare_targets(value, crate::facts::VariableKind::Local);
+        }
         if frame.field == Field::Condition && value != 0 {
             self.condition = value;
         }

@@ -48,7 +48,15 @@ impl Collector<'_, '_> {
     fn call(&mut self, id: ExpressionId, callee: ExpressionId) {
         let values = self.solver.callees(self.file, callee);
         let mut is_resolved = false;
-        let single = values.len() == 1;
+        let mut functions: Vec<GlobalDefinition> = Vec::new();
+        for value in &values {
+            if let Value::Function(definition) | Value::Bound(definition) | Value::Class(definition) = value
+                && !functions.contains(definition)
+            {
+                functions.push(*definition);
+            }
+        }
+        let single = functions.len() == 1;
         for value in values {
             match value {
                 Value::Function(definition) | Value::Bound(definition) => {
@@ -249,23 +257,29 @@ impl Collector<'_, '_> {
         let values = self.solver.values(self.file, object);
         let class = self.world.class_around(definition);
         let mut via = Via::Dynamic;
+        let mut classes = Vec::new();
         for value in values {
             match value {
                 Value::Module(_) => return (Confidence::Exact, place),
+                Value::Applied(_) => via = Via::ReceiverType,
                 Value::Class(found) | Value::Instance(found) => {
+                    if !classes.contains(found) {
+                        classes.push(*found);
+                    }
                     let is_own = Some(*found) == class;
-                    via = if is_own { Via::ReceiverType } else { Via::Inheritance };
-                    if is_own {
-                        break;
+                    if via != Via::ReceiverType {
+                        via = if is_own { Via::ReceiverType } else { Via::Inheritance };
                     }
                 }
                 _ => {}
             }
         }
+        let of_one_class = classes.len() == 1
+            && values.iter().all(|value| matches!(value, Value::Class(_) | Value::Instance(_)));
         let is_declared = match self.found.facts.expression(object) {
             Expression::This { .. } | Expression::Super { .. } => true,
             Expression::Name { .. } | Expression::Path { .. } => {
-                values.iter().any(|value| matches!(value, Value::Class(_)))
+                !self.found.family.is_dynamic() || values.iter().any(|value| matches!(value, Value::Class(_)))
             }
             Expression::Variable(variable) => {
                 let known = self.found.facts.variables.get(variable as usize);
@@ -279,7 +293,7 @@ impl Collector<'_, '_> {
             }
             _ => !self.found.family.is_dynamic(),
         };
-        let is_sure = single && is_declared && via != Via::Dynamic && values.len() == 1;
+        let is_sure = single && is_declared && via != Via::Dynamic && of_one_class;
         (if is_sure { Confidence::Exact } else { Confidence::Inferred }, via)
     }
 

@@ -10,9 +10,25 @@ impl Solver<'_> {
     /// Lets values flow to a place.
     pub(super) fn assign(&mut self, file: FileId, target: ExpressionId, value: ExpressionId) {
         let values = self.values(file, value).to_vec();
-        if !values.is_empty() {
+        if !values.is_empty() && !self.is_declared_otherwise(file, target, value) {
             self.assign_values(file, target, &values, 0);
         }
+    }
+
+    /// Returns true if a place has a declared type of the project, and the value is not an instance by that
+    /// declaration. Where types are declared, the declaration counts.
+    fn is_declared_otherwise(&mut self, file: FileId, target: ExpressionId, value: ExpressionId) -> bool {
+        let Some(found) = self.world.file(file).filter(|found| !found.family.is_dynamic()) else {
+            return false;
+        };
+        let Expression::Variable(variable) = found.facts.expression(target) else { return false };
+        let declared = found.facts.variables.get(variable as usize).map_or(0, |variable| variable.declared);
+        if declared == 0 || matches!(found.facts.expression(value), Expression::Instance(_)) {
+            return false;
+        }
+        let mut instances = Vec::new();
+        self.instance_values(file, declared, &mut instances);
+        instances.iter().any(|value| matches!(value, Value::Instance(_)))
     }
 
     /// Lets values flow to a place.

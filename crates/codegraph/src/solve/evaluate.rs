@@ -118,7 +118,7 @@ impl Solver<'_> {
     }
 
     /// Returns instances of what a type expression names. The bounds of a type parameter flow to it.
-    fn instance_values(&mut self, file: FileId, type_: ExpressionId, into: &mut Vec<Value>) {
+    pub(super) fn instance_values(&mut self, file: FileId, type_: ExpressionId, into: &mut Vec<Value>) {
         let Some(found) = self.world.file(file) else { return };
         let number = found.first_expression + type_;
         if let Expression::Variable(_) = found.facts.expression(type_) {

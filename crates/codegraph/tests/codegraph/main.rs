@@ -9,6 +9,7 @@
 
 mod files;
 mod hostile;
+mod imports;
 mod incremental;
 mod pycg;
 mod queries;
