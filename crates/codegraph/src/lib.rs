@@ -2,6 +2,23 @@
 //! from which.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(
+        feature = "bash",
+        feature = "c",
+        feature = "c-sharp",
+        feature = "cpp",
+        feature = "go",
+        feature = "java",
+        feature = "javascript",
+        feature = "php",
+        feature = "python",
+        feature = "ruby",
+        feature = "rust",
+        feature = "typescript"
+    )),
+    allow(dead_code, unused_imports, reason = "each language uses its own part of what they share")
+)]
 
 mod builder;
 mod extract;

@@ -20,6 +20,8 @@ enum Edit {
     RemoveLine(usize, usize),
     /// Writes a line twice.
     RepeatLine(usize, usize),
+    /// Puts a word of any file in the place of another one.
+    ReplaceWord(usize, usize, usize),
     /// Replaces the content by that of another file of the language.
     Overwrite(usize, usize),
     /// Moves the file into a folder.
@@ -33,15 +35,17 @@ enum Edit {
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let number = 0_usize..1000;
     let edit = prop_oneof![
-        number.clone().prop_map(Edit::ShiftLines),
-        (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RemoveLine(file, line)),
-        (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RepeatLine(file, line)),
-        (number.clone(), number.clone()).prop_map(|(file, other)| Edit::Overwrite(file, other)),
-        number.clone().prop_map(Edit::Rename),
-        number.prop_map(Edit::Remove),
-        Just(Edit::Revert),
+        1 => number.clone().prop_map(Edit::ShiftLines),
+        1 => (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RemoveLine(file, line)),
+        1 => (number.clone(), number.clone()).prop_map(|(file, line)| Edit::RepeatLine(file, line)),
+        4 => (number.clone(), number.clone(), number.clone())
+            .prop_map(|(file, word, other)| Edit::ReplaceWord(file, word, other)),
+        1 => (number.clone(), number.clone()).prop_map(|(file, other)| Edit::Overwrite(file, other)),
+        1 => number.clone().prop_map(Edit::Rename),
+        1 => number.prop_map(Edit::Remove),
+        1 => Just(Edit::Revert),
     ];
-    prop::collection::vec(edit, 1..6)
+    prop::collection::vec(edit, 1..8)
 }
 
 fn fixture(language: &str) -> Files {
@@ -80,6 +84,20 @@ fn apply(files: &mut Files, first: &Files, edit: &Edit) -> Vec<Change> {
             let content = lines.join("\n").into_bytes();
             vec![write_to(&mut files.0, path, content)]
         }
+        Edit::ReplaceWord(file, word, other) => {
+            let path = path(file);
+            let text = String::from_utf8(files.0[&path].clone()).unwrap();
+            let all: Vec<String> =
+                files.0.values().flat_map(|content| words(content)).map(|(_, word)| word).collect();
+            let own = words(text.as_bytes());
+            if own.is_empty() {
+                return Vec::new();
+            }
+            let (at, word) = &own[word * 7919 % own.len()];
+            let other = &all[other * 7919 % all.len()];
+            let content = format!("{}{other}{}", &text[..*at], &text[at + word.len()..]).into_bytes();
+            vec![write_to(&mut files.0, path, content)]
+        }
         Edit::Overwrite(file, other) => {
             let content = files.0[&path(other)].clone();
             vec![write_to(&mut files.0, path(file), content)]
@@ -106,6 +124,26 @@ fn apply(files: &mut Files, first: &Files, edit: &Edit) -> Vec<Change> {
     }
 }
 
+/// Returns the words of a text that may be names, with their places.
+fn words(content: &[u8]) -> Vec<(usize, String)> {
+    let text = std::str::from_utf8(content).unwrap();
+    let mut words = Vec::new();
+    let mut start = None;
+    for (at, letter) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (letter.is_alphanumeric() || letter == '_', start) {
+            (true, None) => start = Some(at),
+            (false, Some(first)) => {
+                if at - first > 2 {
+                    words.push((first, text[first..at].to_owned()));
+                }
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    words
+}
+
 fn write_to(files: &mut BTreeMap<String, Vec<u8>>, path: String, content: Vec<u8>) -> Change {
     files.insert(path.clone(), content.clone());
     Change::Written { path, content }
@@ -113,13 +151,13 @@ fn write_to(files: &mut BTreeMap<String, Vec<u8>>, path: String, content: Vec<u8
 
 fn everything(index: &CodeIndex) -> Vec<String> {
     let graph = index.graph("project").unwrap();
-    let mut all = rows(&graph, "MATCH (n) RETURN n");
-    all.extend(rows(&graph, "MATCH (a)-[r]->(b) RETURN a.id, r, b.id"));
+    let mut all = rows(&graph, "MATCH (n) RETURN labels(n), properties(n)");
+    all.extend(rows(&graph, "MATCH (a)-[r]->(b) RETURN a.id, type(r), properties(r), b.id"));
     all
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_index_after_edits_equals_a_new_one(language in 0..LANGUAGES.len(), edits in edits()) {
@@ -134,6 +172,38 @@ proptest! {
             let differs = index.iter().zip(&clean).find(|(one, other)| one != other);
             prop_assert!(index == clean, "after {:?}: {:?}", edit, differs);
         }
+    }
+}
+
+#[test]
+fn a_change_of_a_declaration_reaches_the_files_that_depend_on_it() {
+    let uses = "use crate::a::*;\npub fn f(x: &Holder) { make().run(); x.field.run(); CONST.run(); x.base(); near(); }\n";
+    let rest = "pub struct One;\npub struct Two;\nimpl One { pub fn run(&self) {} }\nimpl Two { pub fn run(&self) {} }\n\
+                pub mod one { pub fn near() {} }\npub mod two { pub fn near() {} }\n\
+                pub trait Base { fn base(&self) {} }\npub trait Other { fn base(&self) {} }\n";
+    let first = "pub use one::near;\npub const CONST: One = One;\npub struct Holder { pub field: One }\n\
+                 impl Base for Holder {}\npub fn make() -> One { todo!() }\n";
+    let changes = [
+        ("make() -> One", "make() -> Two"),
+        ("field: One", "field: Two"),
+        ("CONST: One", "CONST: Two"),
+        ("Base for", "Other for"),
+        ("use one::near", "use two::near"),
+    ];
+    for (from, to) in changes {
+        let mut files = Files::of(&[("src/lib.rs", "pub mod a;\npub mod b;\n"), ("src/b.rs", uses)]);
+        files.0.insert("src/a.rs".to_owned(), format!("{rest}{first}").into_bytes());
+        let mut index = CodeIndex::build(&files, ExtractLimits::default());
+        let before = everything(&index);
+        let changed = format!("{rest}{}", first.replace(from, to)).into_bytes();
+        let change = write_to(&mut files.0, "src/a.rs".to_owned(), changed);
+        index.apply(vec![change], &mut NoStore);
+        let after = everything(&index);
+        let of_b = |rows: &[String]| {
+            rows.iter().filter(|row| row.starts_with("src/b.rs#f CALLS")).cloned().collect::<Vec<_>>()
+        };
+        assert_ne!(of_b(&before), of_b(&after), "{to}");
+        assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())), "{to}");
     }
 }
 
