@@ -79,9 +79,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         drop(graph);
         println!("one neutral edit: {} resolved, {:.2?}", update.resolved, started.elapsed());
     }
+    let mut options = cypher::Options::default();
+    options.limits.rows = 1_000_000;
     for query in arguments {
         let started = Instant::now();
-        match cypher::query(&graph, &query, &cypher::Parameters::new(), &cypher::Options::default()) {
+        match cypher::query(&graph, &query, &cypher::Parameters::new(), &options) {
             Ok(answer) => {
                 println!("{}", answer.columns.join("\t"));
                 for row in &answer.rows {

@@ -140,12 +140,13 @@ impl CodeIndex {
         if is_new {
             store.save(&key, &facts);
         }
+        let keys = SymbolKeys::new(&path, &facts);
         let file = IndexedFile {
             key,
             content: *blake3::hash(content).as_bytes(),
             size: content.len(),
-            interface: interface(&facts),
-            keys: Arc::new(SymbolKeys::new(&path, &facts)),
+            interface: interface(&facts, &keys),
+            keys: Arc::new(keys),
             facts: Arc::new(facts),
         };
         self.files.insert(path, file);

@@ -2,12 +2,13 @@
 //! inside of a function leaves it as it is.
 
 use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow};
+use crate::symbols::SymbolKeys;
 
 /// Maximum number of expressions that one declaration contributes.
 const MAXIMUM_EXPRESSIONS: usize = 4_000;
 
 /// Returns a hash of the interface of a file.
-pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
+pub(crate) fn interface(facts: &FileFacts, keys: &SymbolKeys) -> [u8; 32] {
     let mut writer = Writer { facts, ordinals: ordinals(facts), hasher: blake3::Hasher::new() };
     writer.text(facts.language.name());
     writer.text(&facts.package);
@@ -16,6 +17,7 @@ pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
             continue;
         }
         writer.text(facts.name(definition.name));
+        writer.text(keys.definitions.get(at).and_then(Option::as_deref).unwrap_or(""));
         writer.number(definition.kind as u32);
         writer.number(definition.visibility as u32);
         writer.number(writer.ordinal(definition.parent));
@@ -73,19 +75,25 @@ pub(crate) fn interface(facts: &FileFacts) -> [u8; 32] {
 
 struct Writer<'a> {
     facts: &'a FileFacts,
-    /// Number of each definition among those outside of functions; `None` inside.
+    /// Number of each definition among those of the interface; `None` for others.
     ordinals: Vec<Option<u32>>,
     hasher: blake3::Hasher,
 }
 
+/// Numbers the definitions that other files can depend on: all but functions inside of functions. A type inside of
+/// a function counts, because it may implement something from elsewhere.
 fn ordinals(facts: &FileFacts) -> Vec<Option<u32>> {
     let mut ordinals: Vec<Option<u32>> = Vec::with_capacity(facts.definitions.len());
+    let mut is_inside: Vec<bool> = Vec::with_capacity(facts.definitions.len());
     let mut next = 0;
     for (at, definition) in facts.definitions.iter().enumerate() {
         let around = facts.definitions.get(definition.parent as usize);
-        let is_in_function = at != 0 && around.is_some_and(|around| around.kind.is_function());
-        let is_inside = at != 0 && ordinals.get(definition.parent as usize).copied().flatten().is_none();
-        if is_in_function || is_inside || definition.kind == DefinitionKind::Lambda {
+        let inside = at != 0
+            && (around.is_some_and(|around| around.kind.is_function())
+                || is_inside.get(definition.parent as usize).copied().unwrap_or(false));
+        is_inside.push(inside);
+        let is_hidden = inside && definition.kind == DefinitionKind::Function;
+        if is_hidden || definition.kind == DefinitionKind::Lambda {
             ordinals.push(None);
         } else {
             ordinals.push(Some(next));

@@ -33,6 +33,12 @@ impl SymbolKeys {
                 continue;
             }
             let around = qualified.get(definition.parent as usize).cloned().unwrap_or_default();
+            if definition.kind == DefinitionKind::Lambda && !shows_lambdas {
+                // A number would change with every function without a name before it.
+                qualified.push(around);
+                definitions.push(None);
+                continue;
+            }
             let name = match definition.kind {
                 DefinitionKind::Extension => type_name(facts, definition.attached_to),
                 DefinitionKind::Lambda => {
@@ -48,11 +54,7 @@ impl SymbolKeys {
                 _ => facts.name(definition.name).to_owned(),
             };
             let full = if around.is_empty() { name } else { format!("{around}.{name}") };
-            let is_node = match definition.kind {
-                DefinitionKind::Extension => false,
-                DefinitionKind::Lambda => shows_lambdas,
-                _ => true,
-            };
+            let is_node = definition.kind != DefinitionKind::Extension;
             definitions.push(is_node.then(|| unique(path, &full, &mut seen)));
             qualified.push(full.into());
         }

@@ -347,6 +347,10 @@ fn exports(lowering: &mut Lowering<'_>, node: Node<'_>, children: &[Child<'_>]) 
     let is_default = parts.iter().any(|part| part.kind() == "default");
     let value = children.iter().map(|child| child.value).find(|value| *value != 0).unwrap_or(0);
     if let Expression::Definition(definition) = lowering.builder.expression(value) {
+        let default = lowering.builder.name("default");
+        if is_default {
+            lowering.name_lambda(value, default);
+        }
         lowering.builder.change_definition(definition, |definition| {
             definition.traits.is_exported = true;
             definition.traits.is_default_export = is_default;

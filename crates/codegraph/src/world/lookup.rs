@@ -49,7 +49,8 @@ impl World {
             let entry = Entry::Definition(global);
             let around = definitions + definition.parent;
             // A method outside of its type is a member of the type alone.
-            if definition.kind != DefinitionKind::Namespace && definition.attached_to == 0 {
+            let is_entered = definition.kind != DefinitionKind::Namespace || family == Family::JavaScript;
+            if is_entered && definition.attached_to == 0 {
                 self.scopes.entry((around, name)).or_default().push(entry);
                 let is_hidden = family == Family::C && definition.visibility == Visibility::Private;
                 if let Some(module) = self.module_of_definition.get(&around).filter(|_| !is_hidden) {

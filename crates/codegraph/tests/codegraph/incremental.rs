@@ -157,7 +157,7 @@ fn everything(index: &CodeIndex) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_index_after_edits_equals_a_new_one(language in 0..LANGUAGES.len(), edits in edits()) {
@@ -205,6 +205,24 @@ fn a_change_of_a_declaration_reaches_the_files_that_depend_on_it() {
         assert_ne!(of_b(&before), of_b(&after), "{to}");
         assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())), "{to}");
     }
+}
+
+#[test]
+fn an_implementation_inside_of_a_function_reaches_other_files() {
+    let mut files = Files::of(&[
+        ("src/lib.rs", "pub mod a;\npub trait Do { fn act(&self); }\npub fn f(x: &dyn Do) { x.act() }\n"),
+        ("src/a.rs", "fn g() { struct S; }\n"),
+    ]);
+    let mut index = CodeIndex::build(&files, ExtractLimits::default());
+    let before = everything(&index);
+    let inside = b"fn g() { struct S; impl crate::Do for S { fn act(&self) {} } }\n".to_vec();
+    let change = write_to(&mut files.0, "src/a.rs".to_owned(), inside);
+    index.apply(vec![change], &mut NoStore);
+    let after = everything(&index);
+    let edge =
+        |rows: &[String]| rows.iter().any(|row| row.contains("#f CALLS") && row.ends_with("a.rs#g.S.act"));
+    assert!(!edge(&before) && edge(&after), "{after:?}");
+    assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())));
 }
 
 #[test]
