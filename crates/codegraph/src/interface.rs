@@ -1,7 +1,7 @@
 //! The interface of a file: the part of its facts that the resolution of other files can depend on. An edit
 //! inside of a function leaves it as it is.
 
-use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow};
+use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow, Span};
 use crate::symbols::SymbolKeys;
 
 /// Maximum number of expressions that one declaration contributes.
@@ -121,6 +121,13 @@ impl Writer<'_> {
         self.hasher.update(&number.to_le_bytes());
     }
 
+    /// Writes the beginning of an expression with several parts.
+    fn parts(&mut self, kind: &str, span: Span, open: &mut Vec<ExpressionId>) {
+        self.text(kind);
+        self.number(span.length);
+        open.extend_from_slice(self.facts.list(span));
+    }
+
     /// Writes an expression and its parts, without their lines.
     fn expression(&mut self, expression: ExpressionId) {
         let mut open = vec![expression];
@@ -134,11 +141,14 @@ impl Writer<'_> {
             match facts.expression(at) {
                 Expression::Unknown => self.text("?"),
                 Expression::Name { name, scope } => {
+                    self.text("name");
                     self.text(facts.name(name));
                     self.number(self.ordinal(scope));
                 }
                 Expression::Variable(variable) => {
                     if let Some(variable) = facts.variables.get(variable as usize) {
+                        self.text("variable");
+                        self.number(variable.kind as u32);
                         self.text(facts.name(variable.name));
                         self.number(self.ordinal(variable.scope));
                     }
@@ -167,33 +177,52 @@ impl Writer<'_> {
                     self.text("new");
                     self.number(arguments.length);
                     open.push(class);
+                    open.extend_from_slice(facts.list(arguments));
                 }
-                Expression::This { scope } | Expression::Super { scope } => {
+                Expression::This { scope } => {
                     self.text("this");
                     self.number(self.ordinal(scope));
                 }
+                Expression::Super { scope } => {
+                    self.text("super");
+                    self.number(self.ordinal(scope));
+                }
                 Expression::Keyword { name, value } => {
+                    self.text("=");
                     self.text(facts.name(name));
                     open.push(value);
                 }
-                Expression::Spread(inner)
-                | Expression::Element(inner)
-                | Expression::Inner(inner)
-                | Expression::Instance(inner) => {
-                    self.text("<");
+                Expression::Spread(inner) => {
+                    self.text("...");
                     open.push(inner);
                 }
-                Expression::List(span) | Expression::Dictionary(span) | Expression::Choice(span) => {
-                    self.text("[]");
-                    self.number(span.length);
-                    open.extend_from_slice(facts.list(span));
+                Expression::Element(inner) => {
+                    self.text("element");
+                    open.push(inner);
                 }
+                Expression::Inner(inner) => {
+                    self.text("inner");
+                    open.push(inner);
+                }
+                Expression::Instance(inner) => {
+                    self.text("instance");
+                    open.push(inner);
+                }
+                Expression::List(span) => self.parts("list", span, &mut open),
+                Expression::Dictionary(span) => self.parts("dictionary", span, &mut open),
+                Expression::Choice(span) => self.parts("choice", span, &mut open),
                 Expression::Index { object, key } => {
                     self.text("[");
                     open.extend([object, key]);
                 }
-                Expression::Text(name) => self.text(facts.name(name)),
-                Expression::Number(number) => self.number(number),
+                Expression::Text(name) => {
+                    self.text("text");
+                    self.text(facts.name(name));
+                }
+                Expression::Number(number) => {
+                    self.text("number");
+                    self.number(number);
+                }
                 Expression::Generic { base, arguments } => {
                     self.text("<>");
                     self.number(arguments.length);
