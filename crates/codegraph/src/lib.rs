@@ -1,5 +1,11 @@
 //! The graph of code: which functions, types and files there are, and which of them call, import and inherit
 //! from which.
+//!
+//! [`extract`] reads the facts of one file from its bytes. [`CodeIndex`] keeps the facts of all files, and resolves
+//! what they mean together; [`CodeIndex::graph`] is the graph that queries read.
+//!
+//! This crate opens no file, knows no tool, and never runs the code that it reads. Facts depend on the text alone,
+//! and relationships on the facts alone: the order of files and of changes does not matter.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
