@@ -49,6 +49,11 @@ impl Specialist {
 
     /// Reads the next answer, or returns `None` at the end.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
+        answers(&self.answer_text()?).pop()
+    }
+
+    /// Reads the text of the next answer with the empty line at its end, or returns `None` at the end.
+    pub(crate) fn answer_text(&mut self) -> Option<String> {
         let mut text = String::new();
         loop {
             let before = text.len();
@@ -57,7 +62,7 @@ impl Specialist {
                 return None;
             }
             if &text[before..] == "\n" {
-                return answers(&text).pop();
+                return Some(text);
             }
         }
     }

@@ -7,6 +7,7 @@ mod journals;
 mod killed;
 mod patches;
 mod pruning;
+mod scheduled;
 mod vault;
 
 use std::io::{BufRead, BufReader, Write};

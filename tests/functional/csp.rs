@@ -87,14 +87,17 @@ fn a_timeout_a_denial_and_what_is_not_there_have_the_errors_of_the_source() {
     assert!(outside["ERROR"].starts_with("permission_denied:WORKING_DIR /etc"), "{outside:?}");
     let mine = specialist.run("echo x > a; chmod 600 a; ./a", "");
     assert_eq!((mine["DATA"].as_str(), mine["ERROR"].as_str()), ("exit:126", "permission_denied:./a"));
-    specialist.send(b"TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER playwright\nID a\n\nTASK REQ:cron IN:TOOL OUT:CRON_RESULT\nID b\n\n");
+    specialist.send(b"TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER playwright\nID a\n\nTASK REQ:canvas IN:TOOL OUT:CANVAS_RESULT\nID b\n\n");
     let mut others = [specialist.answer().unwrap(), specialist.answer().unwrap()];
     others.sort_by_key(|answer| answer["ID"].clone());
     assert_eq!(
         (others[0]["SCOPE"].as_str(), others[0]["ERROR"].as_str()),
         ("[mcp]", "mcp_unavailable:playwright")
     );
-    assert_eq!((others[1]["SCOPE"].as_str(), others[1]["ERROR"].as_str()), ("[cron]", "unsupported:cron"));
+    assert_eq!(
+        (others[1]["SCOPE"].as_str(), others[1]["ERROR"].as_str()),
+        ("[canvas]", "unsupported:canvas")
+    );
     assert_eq!(specialist.end(), Some(0));
 }
 

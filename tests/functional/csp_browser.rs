@@ -122,7 +122,7 @@ fn the_operation_is_a_tool_of_its_dialect_at_every_door_and_its_parts_are_not_li
     let url = shop(&fixture);
     let tools = fixture.run(&["tools", "--dialect", "csp1", "--json"]).json();
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["exec", "browser"]);
+    assert_eq!(names, ["exec", "browser", "cron"]);
     let up = Up::start(&fixture, &["--dialect", "csp1", "--mode", "full_auto"]);
     let opened = up.call("browser", json!({"ACTION": "navigate", "TARGET_URL": url}));
     assert_eq!(opened["data"]["title"], "Shop, cheap", "{opened:#}");

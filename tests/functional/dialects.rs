@@ -17,6 +17,7 @@ use testkit::web::Reply;
 
 use crate::functional::gmail::logged_in;
 use crate::functional::linear::with_key;
+use crate::functional::models::{configure, hello};
 use crate::harness::{Fixture, Run};
 use crate::http::Up;
 use crate::server::Server;
@@ -108,8 +109,12 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         // A local server has the web resources that an example requests.
         let web = testkit::web::Server::http(|request| match request.path.as_str() {
             "/issues/1" => Reply::json(r#"{"id": 1}"#),
+            "/chat/completions" => hello(),
             _ => Reply::status(404),
         });
+        if name == "llm_call" {
+            configure(&fixture, &web, "");
+        }
         let arguments =
             tool["example"]["arguments"].to_string().replace("https://api.example.com", &web.url(""));
         // A download needs a server in the network of the session.

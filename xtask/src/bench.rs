@@ -14,6 +14,7 @@ mod embedding;
 mod http;
 mod measure;
 mod report;
+mod schedules;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,7 @@ struct Samples {
     changes: changes::Samples,
     http: http::Samples,
     browser: browser::Samples,
+    schedules: schedules::Samples,
 }
 
 impl Samples {
@@ -61,6 +63,7 @@ impl Samples {
         changes: changes::Samples { edits: 20, patches: 20, commands: 10, reads: 100 },
         http: http::Samples { alone: 4_000, calls: 96_000, sessions: 5_000 },
         browser: browser::Samples { starts: 5, actions: 30 },
+        schedules: schedules::Samples { jobs: 9_900, firings: 30 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -71,6 +74,7 @@ impl Samples {
         changes: changes::Samples { edits: 2, patches: 2, commands: 2, reads: 10 },
         http: http::Samples { alone: 400, calls: 3_200, sessions: 500 },
         browser: browser::Samples { starts: 1, actions: 5 },
+        schedules: schedules::Samples { jobs: 100, firings: 3 },
     };
 }
 
@@ -85,6 +89,8 @@ pub(crate) enum Part {
     Changes,
     /// The browser tools, compared with `@playwright/mcp`
     Browser,
+    /// Storing and firing of scheduled tasks, compared with `APScheduler`
+    Schedules,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
     /// Requests to a web server, compared with those of a bare client
@@ -145,6 +151,10 @@ pub(crate) fn run(
     if wants(Part::Browser) {
         let figures = browser::all(repository, &folder.join("browser"), &binary, samples.browser)?;
         report::browser::print(&figures)?;
+    }
+    if wants(Part::Schedules) {
+        let measured = schedules::all(repository, &folder.join("schedules"), &binary, samples.schedules)?;
+        report::schedules::print(&measured)?;
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;

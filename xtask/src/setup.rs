@@ -156,7 +156,12 @@ fn cannot_install(missing: &[&Requirement]) -> Failure {
 }
 
 /// Installs the packages of a file into a venv of their own. `options` are further ones of pip.
-fn install_python_tools(repository: &Repository, venv: &str, file: &str, options: &[&str]) -> Result<()> {
+pub(crate) fn install_python_tools(
+    repository: &Repository,
+    venv: &str,
+    file: &str,
+    options: &[&str],
+) -> Result<()> {
     let requirements = repository.root.join("xtask/test-tools").join(file);
     let venv = repository.test_tools().join(venv);
     let python = venv.join("bin/python");

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
 use crate::csp1_browser;
+use crate::csp1_cron;
 use crate::table::{DEFAULTS, ExternalTool, Kind, Need, ValueSource, field, gives, text};
 
 /// Paths that the source denies to this specialist, because another specialist owns the memory.
@@ -31,6 +32,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
     csp1_browser::TYPE,
     csp1_browser::SCREENSHOT,
     csp1_browser::EXTRACT,
+    csp1_cron::LIST,
+    csp1_cron::ADD,
+    csp1_cron::REMOVE,
+    csp1_cron::ENABLE,
+    csp1_cron::DISABLE,
 ];
 
 const EXEC: ExternalTool = ExternalTool {

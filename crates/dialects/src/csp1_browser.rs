@@ -1,20 +1,15 @@
-//! The operation `browser` of CSP/1: one tool whose `ACTION` names one of five parts. Each part is a row
-//! over a canonical tool, so rules, levels, questions and the audit are those of that tool.
+//! The operation `browser` of CSP/1, with its five actions.
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-use tool::{
-    AnyTool, Class, Example, Lane, Level, Place, PreparedCall, Presentation, Spec, TextCap, Timeout,
-    ToolError,
-};
+use serde_json::json;
+use tool::{AnyTool, Class, Example, Lane, Level, Presentation, Spec, TextCap, Timeout};
 
+use crate::csp1_operation::Operation;
 use crate::table::{AnswerField, DEFAULTS, ExternalTool, Field, Need, ValueSource, gives, text};
 
 /// Name of the operation.
 const NAME: &str = "browser";
-/// Characters that separate the name of the operation from its action in the name of a part.
-const SEPARATOR: &str = ".";
 
 const PAGE: Field = text("TARGET_URL", Need::Optional, "URL that the tab must show").becoming("url");
 const ELEMENT: Field =
@@ -107,13 +102,7 @@ pub(crate) const EXTRACT: ExternalTool = ExternalTool {
     ..PART
 };
 
-/// The tool that callers see. The engine runs the part instead.
-pub(crate) struct BrowserOperation {
-    input_schema: Value,
-    output_schema: Value,
-}
-
-const SPEC: Spec = Spec {
+static SPEC: Spec = Spec {
     name: NAME,
     title: "Use a browser",
     description: "Browser automation: loads a URL, clicks, types, takes a screenshot, or extracts text.",
@@ -131,82 +120,52 @@ const SPEC: Spec = Spec {
     presentation: Presentation::Record,
 };
 
-impl BrowserOperation {
-    /// Creates the tool.
-    pub(crate) fn tool() -> Arc<dyn AnyTool> {
-        let text = |description: &str| json!({"type": "string", "description": description});
-        let actions = ["navigate", "click", "type", "screenshot", "extract"];
-        let number = |kind: &str, description: &str| json!({"type": kind, "description": description});
-        Arc::new(Self {
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "ACTION": {"type": "string", "enum": actions, "description": "The action"},
-                    "TARGET_URL": text("URL to load; for other actions, the URL that must be shown"),
-                    "SELECTOR": text("css:..., xpath:... or a reference"),
-                    "VALUE": text("Text to type"),
-                },
-                "required": ["ACTION"],
-                "additionalProperties": false,
-            }),
-            output_schema: json!({
-                "type": "object",
-                "properties": {
-                    "action": text("The action."),
-                    "url": text("URL of the page."),
-                    "title": text("Title, for navigate."),
-                    "loaded": number("boolean", "False if the page was still loading."),
-                    "page_changed": number("boolean", "True if the page changed."),
-                    "text": text("Text, for extract; a summary beyond 500 characters."),
-                    "log_ref": text("File with the full text."),
-                    "screenshot_ref": text("File with the picture, for screenshot."),
-                    "mime_type": text("Media type of the picture."),
-                    "width": number("integer", "Width of the picture in pixels."),
-                    "height": number("integer", "Height of the picture in pixels."),
-                    "exec_time": number("number", "Milliseconds."),
-                },
-                "required": ["action", "exec_time"],
-            }),
-        })
-    }
-}
-
-impl AnyTool for BrowserOperation {
-    fn spec(&self) -> &Spec {
-        &SPEC
-    }
-
-    fn input_schema(&self) -> &Value {
-        &self.input_schema
-    }
-
-    fn output_schema(&self) -> &Value {
-        &self.output_schema
-    }
-
-    fn names_another(&self, arguments: &Value) -> Option<(String, Value)> {
-        let action = arguments.get("ACTION")?.as_str()?;
-        let rest: Map<String, Value> = arguments
-            .as_object()?
-            .iter()
-            .filter(|(key, _)| *key != "ACTION")
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        Some(([NAME, action].join(SEPARATOR), Value::Object(rest)))
-    }
-
-    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<PreparedCall, ToolError> {
-        Err(ToolError::internal("a call of the operation browser was not led to its part"))
-    }
+/// Creates the tool of the operation.
+pub(crate) fn operation() -> Arc<dyn AnyTool> {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let actions = ["navigate", "click", "type", "screenshot", "extract"];
+    let number = |kind: &str, description: &str| json!({"type": kind, "description": description});
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "ACTION": {"type": "string", "enum": actions, "description": "The action"},
+            "TARGET_URL": text("URL to load; for other actions, the URL that must be shown"),
+            "SELECTOR": text("css:..., xpath:... or a reference"),
+            "VALUE": text("Text to type"),
+        },
+        "required": ["ACTION"],
+        "additionalProperties": false,
+    });
+    let output = json!({
+        "type": "object",
+        "properties": {
+            "action": text("The action."),
+            "url": text("URL of the page."),
+            "title": text("Title, for navigate."),
+            "loaded": number("boolean", "False if the page was still loading."),
+            "page_changed": number("boolean", "True if the page changed."),
+            "text": text("Text, for extract; a summary beyond 500 characters."),
+            "log_ref": text("File with the full text."),
+            "screenshot_ref": text("File with the picture, for screenshot."),
+            "mime_type": text("Media type of the picture."),
+            "width": number("integer", "Width of the picture in pixels."),
+            "height": number("integer", "Height of the picture in pixels."),
+            "exec_time": number("number", "Milliseconds."),
+        },
+        "required": ["action", "exec_time"],
+    });
+    Operation::tool(&SPEC, input, output)
 }
 
 #[cfg(test)]
 mod tests {
+    use tool::Place;
+
     use super::*;
 
     #[test]
     fn each_action_of_the_schema_leads_to_a_part_with_the_other_keys() {
-        let tool = BrowserOperation::tool();
+        let tool = operation();
         let parts = [NAVIGATE, CLICK, TYPE, SCREENSHOT, EXTRACT].map(|part| part.name);
         let actions = tool.input_schema()["properties"]["ACTION"]["enum"].as_array().unwrap();
         let named: Vec<_> = actions

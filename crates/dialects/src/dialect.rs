@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tool::{AnyTool, CallResult};
 
 use crate::CatalogueKind;
 use crate::adapter::Adapter;
-use crate::csp1_browser::{self, BrowserOperation};
+use crate::csp1_browser;
+use crate::csp1_cron;
 use crate::table::ExternalTool;
 use crate::{csp1, elophanto, msc, sage, sluagh};
 
@@ -149,8 +150,12 @@ impl Dialect {
             Some(Adapter::tool(outside, inner, programs.clone(), &there, canonical))
         };
         let mut tools: Vec<_> = there.iter().filter_map(adapted).collect();
-        if there.iter().any(|outside| outside.name == csp1_browser::NAVIGATE.name) {
-            tools.push(BrowserOperation::tool());
+        let has = |part: &ExternalTool| there.iter().any(|outside| outside.name == part.name);
+        if has(&csp1_browser::NAVIGATE) {
+            tools.push(csp1_browser::operation());
+        }
+        if has(&csp1_cron::LIST) {
+            tools.push(csp1_cron::operation());
         }
         tools
     }
@@ -159,6 +164,18 @@ impl Dialect {
     /// find others.
     pub fn shows(self, tool: &dyn AnyTool) -> bool {
         tool.is_listed() && (self == Self::Handfast || CatalogueKind::Full.lists(tool))
+    }
+
+    /// Returns the function that turns a command line for the shell into the name of the dialect's tool
+    /// that runs it, and the tool's arguments.
+    pub fn command_call(self) -> fn(&str) -> (&'static str, Value) {
+        match self {
+            Self::Handfast | Self::Elophanto => |command| ("shell_execute", json!({"command": command})),
+            Self::Sluagh => |command| ("run_command", json!({"command": "sh", "args": ["-c", command]})),
+            Self::Msc => |command| ("execute", json!({"command": command})),
+            Self::Sage => |command| ("Bash", json!({"command": command})),
+            Self::Csp1 => |command| ("exec", json!({"COMMAND": command})),
+        }
     }
 
     /// Returns the full description of a tool, with a version if the source gives versions to tools.

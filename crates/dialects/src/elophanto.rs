@@ -3,6 +3,8 @@
 //! reference.
 
 mod knowledge;
+mod models;
+mod schedules;
 mod sql;
 
 use serde_json::json;
@@ -230,6 +232,9 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+    models::CALL,
+    schedules::TASKS,
+    schedules::LIST,
     knowledge::SEARCH,
     knowledge::WRITE,
     knowledge::INDEX,

@@ -11,6 +11,8 @@ mod catalogue;
 pub mod content_tools;
 mod csp1;
 mod csp1_browser;
+mod csp1_cron;
+mod csp1_operation;
 mod dialect;
 mod dry_run_only;
 mod elophanto;

@@ -120,6 +120,8 @@ pub(crate) enum Kind {
     Integer(i64, i64),
     /// Milliseconds, converted to seconds for the canonical tool.
     Milliseconds,
+    /// A number.
+    Number,
     /// True or false.
     Switch,
     /// One of these texts.
@@ -143,6 +145,7 @@ impl Kind {
             Kind::Integer(least, i64::MAX) => json!({"type": "integer", "minimum": least}),
             Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Kind::Milliseconds => json!({"type": "number", "minimum": 1}),
+            Kind::Number => json!({"type": "number"}),
             Kind::Switch => json!({"type": "boolean"}),
             Kind::OneOf(names) => json!({"type": "string", "enum": names}),
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),

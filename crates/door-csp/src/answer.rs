@@ -53,6 +53,19 @@ impl Lines {
         }
     }
 
+    /// Appends the error of an action. `otherwise` is the kind of errors that the source does not name.
+    fn add_error(&mut self, error: &ToolError, otherwise: &str) {
+        let kind = match error.code {
+            Code::Timeout => "timeout_exceeded",
+            Code::Permission | Code::Approval => "permission_denied",
+            Code::Validation => "invalid_request",
+            Code::Quota => "queue_full",
+            Code::Cancelled => "cancelled",
+            Code::NotFound | Code::Runtime | Code::Conflict | Code::Unavailable | Code::Internal => otherwise,
+        };
+        self.add("ERROR", &format!("{kind}:{}", rest_of_line(&bounded(&error.message, LONGEST))));
+    }
+
     fn end(mut self) -> String {
         self.0.push('\n');
         self.0
@@ -71,9 +84,11 @@ pub(crate) fn unreadable(id: Option<&str>, problem: &str) -> String {
 /// Returns the error for an operation that no tool implements.
 pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
     let (name, message) = match task {
-        Task::Exec { .. } | Task::Browser { .. } => return None,
+        Task::Exec { .. } | Task::Act { .. } => return None,
         Task::Mcp { server } => ("mcp", format!("the MCP server {} is not there", bounded(server, 200))),
-        Task::Other(name) => (*name, format!("the operation {name} is not there; exec and browser are")),
+        Task::Other(name) => {
+            (*name, format!("the operation {name} is not there; exec, browser and cron are"))
+        }
     };
     Some((name, ToolError::new(Code::Unavailable, message)))
 }
@@ -85,7 +100,7 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
         Task::Mcp { server } => ("mcp", format!("mcp_unavailable:{}", token(&bounded(server, 200)))),
         Task::Other(name) => (*name, format!("unsupported:{name}")),
         Task::Exec { .. } => ("shell", "unsupported:exec".to_owned()),
-        Task::Browser { .. } => ("browser", "unsupported:browser".to_owned()),
+        Task::Act { operation, .. } => (*operation, format!("unsupported:{operation}")),
     };
     lines.add("SCOPE", &format!("[{scope}]"));
     lines.add("DATA", "none");
@@ -164,17 +179,7 @@ pub(crate) fn of_browser(id: Option<&str>, action: &str, result: &CallResult) ->
     }
     lines.add("DATA", &facts);
     if let Some(error) = result.error() {
-        let kind = match error.code {
-            Code::Timeout => "timeout_exceeded",
-            Code::Permission | Code::Approval => "permission_denied",
-            Code::Validation => "invalid_request",
-            Code::Quota => "queue_full",
-            Code::Cancelled => "cancelled",
-            Code::NotFound | Code::Runtime | Code::Conflict | Code::Unavailable | Code::Internal => {
-                "browser_failed"
-            }
-        };
-        lines.add("ERROR", &format!("{kind}:{}", rest_of_line(&bounded(&error.message, LONGEST))));
+        lines.add_error(error, "browser_failed");
     }
     if data.is_some() {
         lines.add("EXEC_TIME", &result.meta.duration_ms.to_string());
@@ -188,6 +193,47 @@ pub(crate) fn of_browser(id: Option<&str>, action: &str, result: &CallResult) ->
         let mut sum = Summary::default();
         sum.push(text.as_bytes());
         lines.add("TEXT_SUMMARY", &quoted(&sum.finish()));
+    }
+    lines.add_notes(result);
+    Ok(lines.end())
+}
+
+/// Builds the answer to an action on cron jobs from the result of its call. `action` is the action of the
+/// request.
+pub(crate) fn of_cron(id: Option<&str>, action: &str, result: &CallResult) -> serde_json::Result<String> {
+    let held = data_of(result)?;
+    let data = held.as_ref().filter(|_| result.error().is_none());
+    let mut lines = Lines::begin(if data.is_some() { "OK" } else { "FAIL" }, id);
+    lines.add("SCOPE", "[cron]");
+    let number = |field: &str| data.and_then(|data| data.get(field)).and_then(Value::as_u64);
+    let facts = ["jobs", "active", "disabled"].into_iter();
+    let facts: Vec<String> = facts.filter_map(|field| Some(format!("{field}:{}", number(field)?))).collect();
+    lines.add("DATA", if facts.is_empty() { "none".to_owned() } else { facts.join(",") }.as_str());
+    if let Some(error) = result.error() {
+        lines.add_error(error, "cron_failed");
+    }
+    let text = |field: &str| data.and_then(|data| data.get(field)).and_then(Value::as_str);
+    let key = match action {
+        "add" => "JOB_ADDED",
+        "remove" => "JOB_REMOVED",
+        "enable" => "JOB_ENABLED",
+        _ => "JOB_DISABLED",
+    };
+    if let Some(job) = text("job_id") {
+        lines.add(key, &token(job));
+    }
+    for (field, key) in [("schedule", "SCHEDULE"), ("next_run", "NEXT_RUN")] {
+        if let Some(value) = text(field) {
+            lines.add(key, &token(value));
+        }
+    }
+    if let Some(jobs) = data.and_then(|data| data.get("list")).and_then(Value::as_array) {
+        let mut sum = Summary::default();
+        for job in jobs {
+            let of = |field: &str| job.get(field).and_then(Value::as_str).unwrap_or_default();
+            sum.push(format!("{}: {}, {}\n", of("job_id"), of("schedule"), of("status")).as_bytes());
+        }
+        lines.add("JOBS_SUMMARY", &quoted(&sum.finish()));
     }
     lines.add_notes(result);
     Ok(lines.end())

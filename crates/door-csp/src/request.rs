@@ -9,7 +9,7 @@
 //!
 //! In the source's short form the command stands in the first line: `TASK REQ:exec npm test
 //! IN:SHELL OUT:EXEC_RESULT`. A value in double quotes is a JSON string. A value without quotes may
-//! only contain the characters that [`is_plain`] accepts; one of `browser` may contain any.
+//! only contain the characters that [`is_plain`] accepts; one of `browser` or `cron` may contain any.
 
 use crate::value::is_plain;
 
@@ -36,8 +36,10 @@ pub(crate) enum Task {
         /// Working directory.
         folder: Option<String>,
     },
-    /// Use the browser of the session.
-    Browser {
+    /// Carry out the action of an operation with several: `browser` or `cron`.
+    Act {
+        /// Name of the operation.
+        operation: &'static str,
         /// The keys of the request, with their values.
         keys: Vec<(&'static str, String)>,
     },
@@ -159,10 +161,11 @@ fn read(bytes: &[u8]) -> Result<Request, Fault> {
             let folder = of("WORKING_DIR").map(|(line, at)| line.value(at)).transpose()?;
             Task::Exec { command, timeout, folder }
         }
-        "browser" => {
+        "browser" | "cron" => {
             let of_key =
                 |key: &'static str| Some(of(key)?.0.loose_value(key.len() + 1).map(|value| (key, value)));
-            Task::Browser {
+            Task::Act {
+                operation: operation.name,
                 keys: operation.keys.iter().copied().filter_map(of_key).collect::<Result<_, _>>()?,
             }
         }

@@ -131,8 +131,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Order of the actions in the browser: the next begins when the one before it is done, because all act on
-/// one page.
+/// Order of the actions of `browser` and `cron`: the next begins when the one before it is done, because all
+/// act on one page, or on the same jobs.
 #[derive(Default)]
 struct ActionOrder {
     /// Ends with the last action.
@@ -146,10 +146,10 @@ struct ActionTurn {
 }
 
 impl ActionOrder {
-    /// Returns the turn of a request; `None` if it is no action in the browser.
+    /// Returns the turn of a request; `None` if it is no such action.
     fn next(&mut self, incoming: &Incoming) -> Option<ActionTurn> {
         let Incoming::Whole(bytes) = incoming else { return None };
-        if !bytes.starts_with(b"TASK REQ:browser ") {
+        if !bytes.starts_with(b"TASK REQ:browser ") && !bytes.starts_with(b"TASK REQ:cron ") {
             return None;
         }
         let (own, ends) = oneshot::channel();
@@ -214,7 +214,7 @@ impl PendingRequest {
         }
         let (command, timeout, folder) = match task {
             Task::Exec { command, timeout, folder } => (command, timeout, folder),
-            Task::Browser { keys } => return self.browse(id, keys).await,
+            Task::Act { operation, keys } => return self.act(id, operation, keys).await,
             Task::Mcp { .. } | Task::Other(_) => {
                 return self.unreadable(id, "there is nothing to do".to_owned()).await;
             }
@@ -250,12 +250,18 @@ impl PendingRequest {
         }
     }
 
-    async fn browse(&self, id: Option<String>, keys: Vec<(&'static str, String)>) -> Answer {
+    async fn act(
+        &self,
+        id: Option<String>,
+        operation: &'static str,
+        keys: Vec<(&'static str, String)>,
+    ) -> Answer {
         let action = keys.iter().find(|(key, _)| *key == "ACTION").map_or("none", |(_, action)| action);
         let action = self.engine.covered(action.to_owned());
         let arguments = keys.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
-        let result = self.engine.call(self.call("browser", Value::Object(arguments), false)).await;
-        let text = answer::of_browser(id.as_deref(), &action, &result).unwrap_or_else(|error| {
+        let result = self.engine.call(self.call(operation, Value::Object(arguments), false)).await;
+        let answer = if operation == "cron" { answer::of_cron } else { answer::of_browser };
+        let text = answer(id.as_deref(), &action, &result).unwrap_or_else(|error| {
             let problem = format!("the action is done, but its result cannot be reported: {error}");
             answer::unreadable(id.as_deref(), &problem)
         });

@@ -26,7 +26,10 @@ pub fn actions(plan: &Value) -> Vec<String> {
         let object = match (effect["path"].as_str(), command["shell"].as_str()) {
             (Some(path), _) => relative(path),
             (None, Some(line)) => line.to_owned(),
-            (None, None) if command.is_null() => effect["host"].as_str().unwrap_or_default().to_owned(),
+            (None, None) if command.is_null() => {
+                let named = effect["host"].as_str().or_else(|| effect["what"].as_str());
+                named.unwrap_or_default().to_owned()
+            }
             (None, None) => words(&command["argv"]),
         };
         format!("{} {object}", effect["effect"].as_str().unwrap_or_default()).trim_end().to_owned()

@@ -7,6 +7,7 @@ use vault::Vault;
 
 use crate::call::Call;
 use crate::cell_spec::CellSpecTask;
+use crate::later_calls::CallsOnBehalf;
 use crate::redact::CoveredProgress;
 use crate::secrets::Secrets;
 use crate::{Engine, commit_changes, hosts, snapshot};
@@ -24,6 +25,7 @@ impl Engine {
         if spec.class.open_world {
             services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
         }
+        services.insert(Arc::new(CallsOnBehalf::of(self, call)));
         services.insert(Arc::new(match &call.dry_run {
             Some(tried) => self.roots_to_try(call, tried)?,
             None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,

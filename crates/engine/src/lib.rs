@@ -39,6 +39,7 @@ mod history;
 mod hosts;
 mod isolation;
 mod job_output;
+mod later_calls;
 mod life;
 mod log;
 mod memory_threads;

@@ -1,5 +1,8 @@
 //! The decision of the policy on a call that is not made.
 
+use std::sync::Arc;
+
+use policy::Policy;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tool::{PreparedCall, Stop, ToolError};
@@ -60,14 +63,30 @@ impl Engine {
         Ok(checked.0)
     }
 
+    /// Returns the name of the profile in force, also after a change of the configuration.
+    pub fn profile_now(&self) -> String {
+        let latest = self.successor();
+        latest.as_deref().unwrap_or(self).policy.profile().to_owned()
+    }
+
     fn covered_check(
         &self,
         tool: &str,
         arguments: Value,
     ) -> Result<(PolicyCheck, PreparedCall, Vec<policy::Part>), ToolError> {
+        self.covered_check_by(&self.policy, tool, arguments)
+    }
+
+    /// Decides by these rules. Covers secrets in the error.
+    pub(crate) fn covered_check_by(
+        &self,
+        rules: &Arc<Policy>,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<(PolicyCheck, PreparedCall, Vec<policy::Part>), ToolError> {
         self.redactor.refresh();
         let sent = self.redactor.sent_in(&json!([tool, arguments]));
-        self.checked(tool, arguments).map_err(|error| self.cover_error(error, &sent))
+        self.checked(rules, tool, arguments).map_err(|error| self.cover_error(error, &sent))
     }
 
     /// Decides like [`Engine::check`], and adds the preview that a human would see. The caller must
@@ -94,6 +113,7 @@ impl Engine {
 
     fn checked(
         &self,
+        rules: &Arc<Policy>,
         tool: &str,
         mut arguments: Value,
     ) -> Result<(PolicyCheck, PreparedCall, Vec<policy::Part>), ToolError> {
@@ -109,27 +129,20 @@ impl Engine {
             undoable_in_force: self.is_undoable(tool.spec(), &effects, plan),
             background: plan.background,
         };
-        let mut decision = self.policy.decide(&request);
+        let mut decision = rules.decide(&request);
         if decision.verdict == policy::Verdict::Check {
             // Leases of a single session are not known here.
             let leases = self.leases_for_all()?;
-            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
+            if let Some(leased) = self.leases.rules(&leases, rules, &self.denied, &self.place)? {
                 decision = leased.policy.decide(&request);
             }
         }
-        let passes_with = if decision.verdict == policy::Verdict::Pass {
-            None
-        } else {
-            self.policy.would_pass_with(&request)
-        };
+        let passes_with =
+            if decision.verdict == policy::Verdict::Pass { None } else { rules.would_pass_with(&request) };
         let hint = match &passes_with {
             Some(entries) => {
                 let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
-                Some(format!(
-                    "it would pass with {} of profile `{}`",
-                    entries.join(" and "),
-                    self.policy.profile()
-                ))
+                Some(format!("it would pass with {} of profile `{}`", entries.join(" and "), rules.profile()))
             }
             None => decision.hint,
         };
@@ -146,8 +159,8 @@ impl Engine {
         let checked = PolicyCheck {
             decision: decision.verdict,
             level: decision.level,
-            mode: self.policy.mode(),
-            profile: self.policy.profile().to_owned(),
+            mode: rules.mode(),
+            profile: rules.profile().to_owned(),
             rule: self.covered(decision.rule.to_string()),
             line: decision.line.number(),
             reason: self.covered(decision.reason),

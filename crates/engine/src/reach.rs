@@ -47,7 +47,8 @@ impl AccessScope {
 
     /// Returns the effects, each with its real path if symbolic links lead elsewhere.
     pub(crate) fn resolve(plan: &Plan) -> Vec<Part> {
-        let is_login = |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(&name.as_str()));
+        let is_login =
+            |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(name));
         // A file that is read and then written is named twice in a row.
         let mut last: Option<(&Effect, Option<PathBuf>)> = None;
         let lead = |effect| {
@@ -283,6 +284,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
         Effect::Act { host, what } => format!("{what}, at {host}"),
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),
+        Effect::Schedule { what } => format!("schedule: {what}"),
         Effect::ChangeHandfast { what } => format!("change Handfast: {what}"),
     }
 }

@@ -129,6 +129,8 @@ pub enum Door {
 pub enum Internal {
     /// The watcher that keeps the knowledge index current.
     KnowledgeWatcher,
+    /// The scheduler, on behalf of whoever stored the job.
+    Schedule,
 }
 
 impl Door {
@@ -146,6 +148,7 @@ impl Door {
             Door::Csp => "csp",
             Door::Library => "library",
             Door::Internal(Internal::KnowledgeWatcher) => "knowledge-watcher",
+            Door::Internal(Internal::Schedule) => "schedule",
         }
     }
 }

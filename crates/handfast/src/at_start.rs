@@ -8,6 +8,7 @@ use policy::{Limits, Policy};
 
 use crate::config::{Elicitation, EmbeddingsPlace, GmailPlace, LinearPlace, VaultPlace};
 use crate::identity::OAuth;
+use crate::models::ModelsPlace;
 use crate::notify::QuestionHandling;
 use crate::traces::Collector;
 
@@ -26,6 +27,7 @@ pub(crate) struct AtStart {
     pub(crate) gmail: Option<GmailPlace>,
     pub(crate) vault: Option<VaultPlace>,
     pub(crate) embeddings: Option<EmbeddingsPlace>,
+    pub(crate) models: Option<ModelsPlace>,
     pub(crate) toolchains: Option<Vec<PathBuf>>,
 }
 
@@ -57,6 +59,7 @@ impl AtStart {
             gmail,
             vault,
             embeddings,
+            models,
             toolchains,
         } = self;
         [
@@ -72,6 +75,7 @@ impl AtStart {
             ("gmail", *gmail != other.gmail),
             ("vault", *vault != other.vault),
             ("embeddings", *embeddings != other.embeddings),
+            ("models", *models != other.models),
             ("toolchains", *toolchains != other.toolchains),
         ]
         .into_iter()

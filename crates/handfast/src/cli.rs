@@ -16,6 +16,7 @@ use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
@@ -82,7 +83,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
     /// Permitted kinds of effect, within the policy: read, write, delete, run, connect, use_secret,
-    /// database_write or change_handfast; may be given several times [default: all kinds].
+    /// database_write, schedule or change_handfast; may be given several times [default: all kinds].
     #[arg(long, global = true, value_name = "KIND", value_parser = crate::cli_values::permission)]
     pub(crate) permission: Vec<EffectKind>,
     /// Folder for the audit log and all other durable state [default: $XDG_STATE_HOME/handfast].
@@ -258,6 +259,11 @@ pub(crate) enum Command {
     Browser {
         #[command(subcommand)]
         command: BrowserCommand,
+    },
+    /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
+    Schedule {
+        #[command(subcommand)]
+        command: Option<ScheduleCommand>,
     },
     /// Tests what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 30] = [
+const COMMANDS: [(&str, &[&str]); 31] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -74,6 +74,7 @@ const COMMANDS: [(&str, &[&str]); 30] = [
     ("login", PLACE),
     ("logout", PLACE),
     ("browser", PLACE),
+    ("schedule", TRIED),
     ("doctor", RULES),
     ("setup", PLACE),
     ("completions", PLACE),
@@ -90,7 +91,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
-    ("Use the tools yourself", &["call", "tools"]),
+    ("Use the tools yourself", &["call", "tools", "schedule"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];
 
@@ -227,8 +228,12 @@ mod tests {
                 name.into_iter().chain([sample(argument).to_owned()])
             };
             let required: Vec<String> = required.flat_map(words_of).collect();
-            let since =
-                if ["undo", "check"].contains(&name) { vec!["0123456789ab".to_owned()] } else { Vec::new() };
+            let since: &[&str] = match name {
+                "undo" | "check" => &["0123456789ab"],
+                "schedule" if words[1..] == ["add"] => &["--", "true"],
+                _ => &[],
+            };
+            let since: Vec<String> = since.iter().map(|word| (*word).to_owned()).collect();
             let line = |more: &[String]| {
                 let words = [&["handfast".to_owned()], more, &words, &required, &since].concat();
                 parse(words.into_iter().map(OsString::from))

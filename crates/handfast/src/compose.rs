@@ -10,6 +10,7 @@ use browser::extension::PairingFolder;
 use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
+use jobs::ScheduleBook;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
@@ -17,6 +18,7 @@ use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
+use tools_agents::JobRuntime;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::at_start;
@@ -28,6 +30,7 @@ use crate::exec_log::WorkspaceLog;
 use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
+use crate::job_runtime::job_runtime;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
@@ -57,6 +60,8 @@ pub(crate) struct Composed {
     pub(crate) oauth: Option<OAuth>,
     /// Function that opens the embedding model.
     pub(crate) embeddings: Option<OpenModel>,
+    /// Schedules of the workspace.
+    pub(crate) jobs: Arc<JobRuntime>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -193,6 +198,9 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let browsers = browsers(&state, &place.workspace, &host_environment);
     services.insert(browsers.clone());
     services.insert(Arc::new(PairingFolder(state.clone())));
+    let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
+    let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
+    services.insert(jobs.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
@@ -239,6 +247,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         elicitation: configuration.elicitation,
         oauth: configuration.oauth,
         embeddings: configuration.embeddings,
+        jobs,
         traces,
         reload,
     })

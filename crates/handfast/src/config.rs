@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::identity::OAuth;
+use crate::models::ModelsPlace;
 use crate::notify::QuestionHandling;
 use crate::traces::Collector;
 use lines::FileLines;
@@ -97,6 +98,9 @@ pub(crate) struct Settings {
     /// workspace's file.
     #[schemars(extend("x-default" = "the model on this machine, if it is set up", "examples" = [{"endpoint": "https://api.example.com/v1/embeddings", "model": "small"}]))]
     pub(crate) embeddings: Option<EmbeddingsPlace>,
+    /// Models of language for `llm_call`. Ignored in a workspace's file.
+    #[schemars(extend("x-default" = "none", "examples" = [{"providers": {"local": {"api": "ollama"}}, "routes": {"usual": ["local/small"]}}]))]
+    pub(crate) models: Option<ModelsPlace>,
     /// Folders of programs that commands see, read-only and without keys, in addition to those that
     /// `PATH` leads to: each absolute, or beginning with `~/`. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "what `PATH` leads to", "examples" = [["~/tools/flutter"]]))]

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
+use crate::models::models;
 use crate::notify::QuestionHandling;
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
@@ -168,6 +169,7 @@ impl Files {
             gmail: self.of_the_user("gmail", |settings| settings.gmail.clone(), silent),
             vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
             embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
+            models: self.of_the_user("models", |settings| settings.models.clone(), silent),
             toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
         }
     }
@@ -371,7 +373,8 @@ impl Configuration {
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
-        let needed = ToolDependencies { databases, skills, knowledge, work };
+        let models = models(files.of_the_user("models", |settings| settings.models.clone(), warn))?;
+        let needed = ToolDependencies { databases, skills, knowledge, models, work };
         let canonical = canonical(&needed);
         let at_start = files.at_start(options, dialect);
         Ok(Self {

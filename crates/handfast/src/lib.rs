@@ -28,6 +28,8 @@ mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;
 #[cfg(feature = "cli")]
+mod cli_schedule;
+#[cfg(feature = "cli")]
 mod cli_setup;
 mod cli_values;
 #[cfg(feature = "cli")]
@@ -45,10 +47,11 @@ mod failure;
 mod hidden_line;
 mod host_environment;
 mod identity;
+mod job_runtime;
 mod labels;
-#[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
+mod models;
 mod moment;
 #[cfg(feature = "cli")]
 mod mounts;
@@ -64,6 +67,8 @@ mod report;
 mod run_options;
 mod run_secrets;
 mod runtime;
+#[cfg(feature = "cli")]
+mod scheduler;
 #[cfg(feature = "cli")]
 mod screen;
 #[cfg(feature = "cli")]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use parking_lot::Mutex;
+use policy::Policy;
 use store_api::{Hash, Store};
 use tool::{AnyTool, Owner, Place, Stop};
 
@@ -148,6 +149,16 @@ impl Reload {
                 }
             }
         }
+    }
+
+    /// Returns the policy of another profile, as the files have it now.
+    pub(crate) fn policy_of(&self, store: &dyn Store, profile: &str) -> Result<Policy, Failure> {
+        let options = RunOptions { profile: Some(profile.to_owned()), label: None, ..self.options.clone() };
+        let (environment, own) = (&self.host_environment, self.own.clone());
+        let mut configuration =
+            Configuration::read(&options, environment, &self.place, &self.state, store, own, &|_: &str| {})?;
+        configuration.close(&self.closed);
+        compile(&configuration, &|_: &str| {})
     }
 
     fn stamps(&self, store: &dyn Store) -> Stamps {

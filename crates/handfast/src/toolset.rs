@@ -8,6 +8,7 @@ use dialects::{CatalogueKind, Dialect, DryRunOnly, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
+use tools_agents::Models;
 use tools_data::SkillFolders;
 use tools_knowledge::KnowledgeBase;
 use vault::{Vault, VaultError};
@@ -26,6 +27,8 @@ pub(crate) struct ToolDependencies {
     pub(crate) skills: SkillFolders,
     /// Knowledge base of the workspace.
     pub(crate) knowledge: Arc<KnowledgeBase>,
+    /// Models of language.
+    pub(crate) models: Arc<Models>,
     /// Locations of Linear and Gmail.
     pub(crate) work: Work,
 }
@@ -39,6 +42,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_browser::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
         tools_knowledge::tools(&needed.knowledge),
+        tools_agents::tools(&needed.models),
         needed.work.tools(),
         tools_self::tools(),
         vec![ToolCall::tool()],

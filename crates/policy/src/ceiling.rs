@@ -48,13 +48,15 @@ pub enum EffectKind {
     UseSecret,
     /// Changing databases.
     DatabaseWrite,
+    /// Scheduling work that runs later.
+    Schedule,
     /// Changing Handfast itself.
     ChangeHandfast,
 }
 
 impl EffectKind {
     /// All kinds.
-    pub const ALL: [EffectKind; 8] = [
+    pub const ALL: [EffectKind; 9] = [
         EffectKind::Read,
         EffectKind::Write,
         EffectKind::Delete,
@@ -62,6 +64,7 @@ impl EffectKind {
         EffectKind::Connect,
         EffectKind::UseSecret,
         EffectKind::DatabaseWrite,
+        EffectKind::Schedule,
         EffectKind::ChangeHandfast,
     ];
 
@@ -75,6 +78,7 @@ impl EffectKind {
             Effect::Connect { .. } | Effect::Act { .. } | Effect::Browse { .. } => EffectKind::Connect,
             Effect::UseSecret { .. } => EffectKind::UseSecret,
             Effect::DatabaseWrite { .. } => EffectKind::DatabaseWrite,
+            Effect::Schedule { .. } => EffectKind::Schedule,
             Effect::ChangeHandfast { .. } => EffectKind::ChangeHandfast,
         }
     }
@@ -89,11 +93,12 @@ impl EffectKind {
             EffectKind::Connect => "connect",
             EffectKind::UseSecret => "use_secret",
             EffectKind::DatabaseWrite => "database_write",
+            EffectKind::Schedule => "schedule",
             EffectKind::ChangeHandfast => "change_handfast",
         }
     }
 
-    fn bit(self) -> u8 {
+    fn bit(self) -> u16 {
         match self {
             EffectKind::Read => 1,
             EffectKind::Write => 2,
@@ -103,17 +108,18 @@ impl EffectKind {
             EffectKind::UseSecret => 32,
             EffectKind::DatabaseWrite => 64,
             EffectKind::ChangeHandfast => 128,
+            EffectKind::Schedule => 256,
         }
     }
 }
 
 /// A set of kinds of effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EffectKinds(u8);
+pub struct EffectKinds(u16);
 
 impl EffectKinds {
     /// All kinds.
-    pub const ALL: EffectKinds = EffectKinds(u8::MAX);
+    pub const ALL: EffectKinds = EffectKinds(0x1ff);
     /// The empty set.
     pub const NONE: EffectKinds = EffectKinds(0);
 
@@ -252,6 +258,7 @@ fn verb(kind: EffectKind) -> &'static str {
         EffectKind::Connect => "connect to other machines",
         EffectKind::UseSecret => "use secrets",
         EffectKind::DatabaseWrite => "change databases",
+        EffectKind::Schedule => "schedule work",
         EffectKind::ChangeHandfast => "change Handfast",
     }
 }

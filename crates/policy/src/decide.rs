@@ -71,7 +71,8 @@ fn least_level(part: &Part) -> Level {
         | Effect::Act { .. }
         | Effect::Browse { .. }
         | Effect::UseSecret { .. }
-        | Effect::DatabaseWrite { .. } => Level::Moderate,
+        | Effect::DatabaseWrite { .. }
+        | Effect::Schedule { .. } => Level::Moderate,
         Effect::ChangeHandfast { .. } => Level::Critical,
     }
 }

@@ -95,6 +95,10 @@ impl Policy {
                     ..self.judge_name(part, &shown, denied, allowed, Some(missing))
                 }
             }
+            // No list lets this part pass: the mode decides.
+            Effect::Schedule { what } => {
+                self.judge_name(format!("schedule {what}"), "a scheduled task", None, None, None)
+            }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);
                 // No list lets this part pass: calls of its level are always asked about.

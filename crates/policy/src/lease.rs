@@ -294,6 +294,8 @@ impl Policy {
             Effect::Browse { origin, access, .. } => format!("{} {origin}", access.as_str()),
             Effect::UseSecret { name, host } => format!("use {name} at {host}"),
             Effect::DatabaseWrite { statement } => format!("database {statement}"),
+            // Calls are alike if they schedule anything.
+            Effect::Schedule { .. } => "schedule".to_owned(),
             Effect::ChangeHandfast { what } => format!("change {what}"),
         }
     }

@@ -151,21 +151,36 @@ fn address(text: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::{TcpListener, TcpStream};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is about another process")]
     fn the_memory_of_a_cell_is_that_of_its_processes_that_run() {
         let cells = CellProcesses::default();
         assert_eq!(cells.memory(), 0);
-        let own = i32::try_from(std::process::id()).unwrap();
-        cells.add(own);
-        let before = cells.memory();
-        let filled = vec![1_u8; 64 << 20];
-        assert!(cells.memory() > before + (32 << 20), "{before}");
-        assert_eq!(filled.iter().map(|byte| usize::from(*byte)).sum::<usize>(), 64 << 20);
-        cells.remove(own);
+        // Builtins alone, so that the shell itself holds the text.
+        let script = r#"printf -v text "%033554432d" 0; echo ready; read -r end"#;
+        let mut holder = Command::new("bash")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let first = i32::try_from(holder.id()).unwrap();
+        cells.add(first);
+        let mut ready = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert_eq!(ready, "ready\n");
+        let memory = cells.memory();
+        assert!((32 << 20..512 << 20).contains(&memory), "{memory}");
+        drop(holder.stdin.take());
+        holder.wait().unwrap();
+        assert_eq!(cells.memory(), 0, "it has ended");
+        cells.remove(first);
         assert_eq!(cells.memory(), 0);
     }
 

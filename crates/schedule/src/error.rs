@@ -74,6 +74,12 @@ pub enum ScheduleError {
         /// The instant as it was read.
         read_as: String,
     },
+    /// A time zone that this machine does not know.
+    #[error("the time zone {name} is not known on this machine")]
+    Zone {
+        /// Name of the zone.
+        name: String,
+    },
     /// An instant that lies too far ahead to be told.
     #[error("this time lies too far ahead; a single time lies within the next ten years")]
     TooFar,

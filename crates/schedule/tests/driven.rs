@@ -52,6 +52,7 @@ impl Driven {
             rules: "{}".to_owned(),
             state: ScheduleState::Active,
             created_at: now.timestamp(),
+            created_by: "c1".to_owned(),
             next_at: schedule.next(now.timestamp()),
             last_at: None,
             last_status: None,
@@ -76,7 +77,12 @@ impl Driven {
             let plan = plan(&restored(row), row.next_at.unwrap(), at, open, &self.rules);
             Due { fire: plan.fire, queue: plan.queue, next_at: plan.next_at }
         };
-        let claimer = Claimer { owner: "o".to_owned(), lease: SignedDuration::from_hours(48), most: 99 };
+        let claimer = Claimer {
+            owner: "o".to_owned(),
+            workspace: "/w".into(),
+            lease: SignedDuration::from_hours(48),
+            most: 99,
+        };
         self.store.schedules().claim_due(&claimer, at, &decide).unwrap()
     }
 
@@ -100,7 +106,9 @@ impl Driven {
     fn run_until(&mut self, end: &str) -> Vec<String> {
         let end: Zoned = end.parse().unwrap();
         let mut fired = Vec::new();
-        while let Some(at) = self.store.schedules().next_claim().unwrap().filter(|at| *at < end.timestamp()) {
+        while let Some(at) =
+            self.store.schedules().next_claim("/w".as_ref()).unwrap().filter(|at| *at < end.timestamp())
+        {
             let now = at.max(self.now.timestamp()).to_zoned(end.time_zone().clone());
             for firing in self.claim_at(&now) {
                 assert_eq!(firing.claim.instant, at, "it begins at its instant");
@@ -214,7 +222,7 @@ fn failures_are_tried_again_with_longer_delays_and_disable_the_job_in_the_end() 
     let start = "2027-03-01T12:30:00[Europe/Berlin]";
     let mut job = Driven::new("every hour", start, Misfire::Skip, Overlap::Skip);
     let mut begun = Vec::new();
-    while let Some(at) = job.store.schedules().next_claim().unwrap() {
+    while let Some(at) = job.store.schedules().next_claim("/w".as_ref()).unwrap() {
         let now = at.to_zoned(job.now.time_zone().clone());
         for firing in job.claim_at(&now) {
             begun.push(now.strftime("%H:%M:%S").to_string());
@@ -235,6 +243,6 @@ fn a_single_instant_that_was_missed_fires_late_once_and_is_over() {
     let fired = job.claim_at(&late);
     assert_eq!(job.instants(&fired), ["03-01 12:35"]);
     job.end(&fired[0], true);
-    assert_eq!(job.store.schedules().next_claim().unwrap(), None);
+    assert_eq!(job.store.schedules().next_claim("/w".as_ref()).unwrap(), None);
     assert_eq!(job.row().state, ScheduleState::Ended);
 }

@@ -43,6 +43,8 @@ pub struct ScheduleRow {
     pub state: ScheduleState,
     /// Time of the creation.
     pub created_at: Timestamp,
+    /// Id of the call that has created it.
+    pub created_by: String,
     /// First instant that was not claimed; `None` if there is no further one.
     pub next_at: Option<Timestamp>,
     /// Last instant that was claimed.
@@ -97,6 +99,8 @@ pub enum AddOutcome {
     Added,
     /// The id is taken; nothing was changed.
     Taken,
+    /// A schedule of the workspace that has not ended has this name; nothing was changed.
+    NameTaken,
     /// The store has its maximum of open schedules; nothing was changed.
     Full,
 }
@@ -112,6 +116,9 @@ pub struct Firing {
     pub state: FiringState,
     /// Number of the attempt, from 0.
     pub attempt: u32,
+    /// True if the lease of the claim before ended without an end of its attempt: its owner has died, or
+    /// lasts longer than its lease. Nobody knows how much of that attempt was done.
+    pub interrupted: bool,
     /// Time at which the instant was claimed or queued.
     pub begun_at: Timestamp,
     /// End of the lease; for a firing that waits, the time of its next attempt. Means nothing for others.
@@ -157,6 +164,8 @@ pub enum FiringState {
 pub struct Claimer {
     /// Name of the owner.
     pub owner: String,
+    /// Workspace whose schedules are claimed: their jobs run there alone.
+    pub workspace: PathBuf,
     /// Time after which others may take the firings over.
     pub lease: SignedDuration,
     /// Number of firings that are claimed at most. The instants of one schedule are claimed together, so
@@ -274,6 +283,12 @@ pub trait Schedules: Send + Sync {
     /// Returns one schedule.
     fn find(&self, id: &str) -> Result<Option<ScheduleRow>, StoreError>;
 
+    /// Returns the schedule of a workspace with this name: the one that has not ended, or else the latest.
+    fn named(&self, workspace: &Path, name: &str) -> Result<Option<ScheduleRow>, StoreError>;
+
+    /// Returns the numbers of active and of paused schedules of a workspace.
+    fn counts(&self, workspace: &Path) -> Result<(u32, u32), StoreError>;
+
     /// Lists the schedules of a workspace, or all of them, in the order of their creation.
     fn list(&self, workspace: Option<&Path>, filter: ScheduleFilter) -> Result<Vec<ScheduleRow>, StoreError>;
 
@@ -289,11 +304,11 @@ pub trait Schedules: Send + Sync {
     /// the schedule existed.
     fn remove(&self, id: &str) -> Result<bool, StoreError>;
 
-    /// Returns the time at which there is something to claim: the earliest instant, next attempt or end
-    /// of a lease.
-    fn next_claim(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Returns the time at which there is something to claim in a workspace: the earliest instant, next
+    /// attempt or end of a lease.
+    fn next_claim(&self, workspace: &Path) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Claims what is due: the next attempts of firings, those whose lease has ended, and the instants
+    /// Claims what is due in the claimer's workspace: the next attempts of firings, those whose lease has ended, and the instants
     /// that `decide` chooses, in this order and the earliest first. Among all callers in all processes,
     /// one claims an instant.
     fn claim_due(
@@ -302,6 +317,10 @@ pub trait Schedules: Send + Sync {
         now: Timestamp,
         decide: &DecideDue<'_>,
     ) -> Result<Vec<Firing>, StoreError>;
+
+    /// Claims a firing of a schedule for `now`, whatever its instants and its state are. Returns `None` if
+    /// the schedule does not exist, or has a firing of this very instant.
+    fn claim_now(&self, id: &str, claimer: &Claimer, now: Timestamp) -> Result<Option<Firing>, StoreError>;
 
     /// Extends the lease of a claim. Returns false if the claim is void, so that its owner must stop.
     fn renew(&self, claim: &Claim, held_until: Timestamp) -> Result<bool, StoreError>;

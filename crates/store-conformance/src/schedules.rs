@@ -11,13 +11,14 @@ use store_api::{
 use crate::{Handles, Problem, Promise, at, equal, holds};
 
 pub(crate) const PROMISES: &[Promise] = &[
-    ("a schedule comes back as it was added, and its id is taken", added),
+    ("a schedule comes back as it was added, and its id and its name are taken", added),
     ("schedules are listed by their workspace and their state", listed),
     ("an instant is claimed once by all processes, and its schedule moves on", claimed_once),
     ("a paused schedule fires nothing until it is resumed", paused),
     ("a firing whose lease has ended is taken over, and its first owner is refused", taken_over),
     ("a lease that is renewed is not taken over", renewed),
     ("a failed attempt is followed by the next one at its time", retried),
+    ("a firing for now is claimed beside the instants, also of a paused schedule", claimed_now),
     ("a queued firing begins when those before it have ended", queued),
     ("a schedule that is disabled says why, and forgets it when it is resumed", disabled),
     ("a single instant ends its schedule, which stays in the history", ended),
@@ -44,6 +45,7 @@ pub(crate) fn hourly(id: &str) -> ScheduleRow {
         rules: text("{}"),
         state: ScheduleState::Active,
         created_at: at(0),
+        created_by: "c1".to_owned(),
         next_at: Some(at(60)),
         last_at: None,
         last_status: None,
@@ -57,7 +59,7 @@ fn single(id: &str, minutes: i64) -> ScheduleRow {
 }
 
 fn claimer(owner: &str) -> Claimer {
-    Claimer { owner: owner.to_owned(), lease: SignedDuration::from_mins(5), most: 10 }
+    Claimer { owner: owner.to_owned(), workspace: "/w".into(), lease: SignedDuration::from_mins(5), most: 10 }
 }
 
 /// Fires the instant that is due, and leaves the one an hour later.
@@ -116,6 +118,10 @@ fn added(handles: &Handles<'_>) -> Result<(), Problem> {
     let row = ScheduleRow { workspace: "/w\u{fe}".into(), ..hourly("s1") };
     equal("the first of its id", one.schedules().add(&row)?, AddOutcome::Added)?;
     equal("the schedule", other.schedules().find("s1")?, Some(row.clone()))?;
+    let named = ScheduleRow { id: "s9".to_owned(), ..row.clone() };
+    equal("the second of its name", other.schedules().add(&named)?, AddOutcome::NameTaken)?;
+    let elsewhere = ScheduleRow { workspace: "/other".into(), ..named };
+    equal("the name in another workspace", other.schedules().add(&elsewhere)?, AddOutcome::Added)?;
     let second = ScheduleRow { name: "another".to_owned(), ..row.clone() };
     equal("the second of its id", other.schedules().add(&second)?, AddOutcome::Taken)?;
     equal("the schedule, afterwards", one.schedules().find("s1")?, Some(row))?;
@@ -138,6 +144,19 @@ fn listed(handles: &Handles<'_>) -> Result<(), Problem> {
         let rows = other.schedules().list(workspace.map(Path::new), filter)?;
         Ok(rows.into_iter().map(|row| row.id).collect())
     };
+    let counts = other.schedules().counts(Path::new(WORKSPACE))?;
+    equal("the numbers of active and of paused ones", counts, (0, 1))?;
+    let named = |name: &str| other.schedules().named(Path::new(WORKSPACE), name);
+    let states = ["name of s1", "name of s3", "name of s2"]
+        .map(|name| named(name).map(|row| row.map(|row| row.state)));
+    let [first, third, elsewhere] = states;
+    equal("one by its name", first?, Some(ScheduleState::Paused))?;
+    equal("an ended one by its name", third?, Some(ScheduleState::Ended))?;
+    equal("one of another workspace", elsewhere?, None)?;
+    let again = ScheduleRow { id: "s4".to_owned(), name: "name of s3".to_owned(), ..hourly("s4") };
+    one.schedules().add(&again)?;
+    equal("the one that has not ended", named("name of s3")?.map(|row| row.id), Some("s4".to_owned()))?;
+    one.schedules().remove("s4")?;
     equal("the open ones", ids(None, ScheduleFilter::Open)?, "s1s2".to_owned())?;
     equal("the open ones of a workspace", ids(Some(WORKSPACE), ScheduleFilter::Open)?, "s1".to_owned())?;
     equal("the active ones", ids(None, ScheduleFilter::Active)?, "s2".to_owned())?;
@@ -150,6 +169,8 @@ fn claimed_once(handles: &Handles<'_>) -> Result<(), Problem> {
     let (one, other) = (one.schedules(), other.schedules());
     one.add(&hourly("s1"))?;
     one.add(&hourly("s2"))?;
+    let elsewhere = Claimer { workspace: "/other".into(), ..claimer("one") };
+    equal("in another workspace", names(&one.claim_due(&elsewhere, at(60), &fire)?), Vec::new())?;
     equal("before the instant", names(&claim(one, "one", 59)?), Vec::new())?;
     let first = one.claim_due(&Claimer { most: 1, ..claimer("one") }, at(60), &fire)?;
     equal("at the instant, one at most", names(&first), vec!["s1@60".to_owned()])?;
@@ -160,6 +181,7 @@ fn claimed_once(handles: &Handles<'_>) -> Result<(), Problem> {
         owner: "one".to_owned(),
         state: FiringState::Claimed,
         attempt: 0,
+        interrupted: false,
         begun_at: at(60),
         held_until: at(65),
         ended_at: None,
@@ -216,6 +238,7 @@ fn taken_over(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the instant", second.claim.instant, first.claim.instant)?;
     equal("the epochs", [first.claim.epoch, second.claim.epoch], [1, 2])?;
     equal("its owner and attempt", (second.owner.as_str(), second.attempt), ("other", 1))?;
+    equal("what became of the first attempt", [first.interrupted, second.interrupted], [false, true])?;
     equal("the first owner's end", succeed(one, &first, 66)?, false)?;
     equal("the first owner's renewal", one.renew(&first.claim, at(99))?, false)?;
     equal("the state", found(one, "s1")?.last_status, None)?;
@@ -249,7 +272,7 @@ fn retried(handles: &Handles<'_>) -> Result<(), Problem> {
     equal("the schedule after it", state, (1, None, ScheduleState::Active))?;
     equal("before the next attempt", names(&claim(other, "other", 69)?), Vec::new())?;
     let second = claim_one(other, "other", 70)?;
-    equal("the next attempt", (second.attempt, second.claim.epoch), (1, 2))?;
+    equal("the next attempt", (second.attempt, second.claim.epoch, second.interrupted), (1, 2, false))?;
     let last = AfterAttempt { failures: 2, ..AfterAttempt::default() };
     let counted = |schedule: &ScheduleRow, firing: &Firing| {
         if (schedule.failures, firing.attempt) == (1, 1) { last.clone() } else { AfterAttempt::default() }
@@ -258,6 +281,22 @@ fn retried(handles: &Handles<'_>) -> Result<(), Problem> {
     let schedule = found(one, "s1")?;
     let state = (schedule.failures, schedule.last_status, schedule.state);
     equal("the schedule in the end", state, (2, Some(FiringState::Failed), ScheduleState::Ended))
+}
+
+fn claimed_now(handles: &Handles<'_>) -> Result<(), Problem> {
+    let [one, other] = handles.two()?;
+    let (one, other) = (one.schedules(), other.schedules());
+    one.add(&hourly("s1"))?;
+    one.pause("s1")?;
+    let firing = one.claim_now("s1", &claimer("one"), at(30))?;
+    let firing = firing.ok_or_else(|| Problem("nothing is claimed".to_owned()))?;
+    equal("its instant and epoch", (minute(firing.claim.instant), firing.claim.epoch), (30, 1))?;
+    equal("the same instant again", other.claim_now("s1", &claimer("other"), at(30))?, None)?;
+    equal("no schedule", other.claim_now("s9", &claimer("other"), at(30))?, None)?;
+    equal("its end", succeed(other, &firing, 31)?, true)?;
+    let schedule = found(one, "s1")?;
+    let state = (schedule.next_at, schedule.state, schedule.last_status);
+    equal("the schedule", state, (Some(at(60)), ScheduleState::Paused, Some(FiringState::Done)))
 }
 
 fn queued(handles: &Handles<'_>) -> Result<(), Problem> {
@@ -339,7 +378,7 @@ fn removed(handles: &Handles<'_>) -> Result<(), Problem> {
 fn next_claim(handles: &Handles<'_>) -> Result<(), Problem> {
     let [one, other] = handles.two()?;
     let (one, other) = (one.schedules(), other.schedules());
-    let next = || -> Result<Option<i64>, Problem> { Ok(other.next_claim()?.map(minute)) };
+    let next = || -> Result<Option<i64>, Problem> { Ok(other.next_claim(Path::new(WORKSPACE))?.map(minute)) };
     equal("in a new state", next()?, None)?;
     one.add(&hourly("s1"))?;
     one.add(&single("s2", 50))?;

@@ -42,10 +42,14 @@ impl Schedules for SqliteSchedules {
         }
         self.database.write(|connection| {
             forget_ended(connection, row.created_at)?;
-            let count = "SELECT count(*) FROM schedules WHERE state IN ('active', 'paused')";
+            let count = "SELECT count(*) FROM schedules INDEXED BY schedules_names WHERE state <> 'ended'";
             let open: u32 = connection.query_row(count, [], |found| found.get(0))?;
             if find(connection, &row.id)?.is_some() {
                 return Ok(AddOutcome::Taken);
+            }
+            let named = "SELECT 1 FROM schedules WHERE workspace = ? AND name = ? AND state <> 'ended'";
+            if connection.prepare(named)?.exists(params![bytes(&row.workspace), row.name])? {
+                return Ok(AddOutcome::NameTaken);
             }
             if open >= MAX_SCHEDULES {
                 return Ok(AddOutcome::Full);
@@ -57,6 +61,35 @@ impl Schedules for SqliteSchedules {
 
     fn find(&self, id: &str) -> Result<Option<ScheduleRow>, StoreError> {
         self.database.read(|connection| find(connection, id))
+    }
+
+    fn named(&self, workspace: &Path, name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        // Two statements, because each has an index.
+        self.database.read(|connection| {
+            let open = format!(
+                "SELECT {SCHEDULE} FROM schedules WHERE workspace = ? AND name = ? AND state <> 'ended'"
+            );
+            let ended = format!(
+                "SELECT {SCHEDULE} FROM schedules WHERE workspace = ? AND name = ? AND state = 'ended'
+                 ORDER BY created_at_us DESC LIMIT 1"
+            );
+            let values = params![bytes(workspace), name];
+            let found = connection.prepare_cached(&open)?.query_row(values, read_schedule).optional()?;
+            match found {
+                Some(row) => Ok(Some(row)),
+                None => connection.prepare_cached(&ended)?.query_row(values, read_schedule).optional(),
+            }
+        })
+    }
+
+    fn counts(&self, workspace: &Path) -> Result<(u32, u32), StoreError> {
+        self.database.read(|connection| {
+            let sql = "SELECT count(*) FROM schedules WHERE workspace = ? AND state = ?";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut count =
+                |state: &str| statement.query_row(params![bytes(workspace), state], |row| row.get(0));
+            Ok((count("active")?, count("paused")?))
+        })
     }
 
     fn list(&self, workspace: Option<&Path>, filter: ScheduleFilter) -> Result<Vec<ScheduleRow>, StoreError> {
@@ -98,8 +131,8 @@ impl Schedules for SqliteSchedules {
         })
     }
 
-    fn next_claim(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.database.read(next_claim)
+    fn next_claim(&self, workspace: &Path) -> Result<Option<Timestamp>, StoreError> {
+        self.database.read(|connection| next_claim(connection, workspace))
     }
 
     fn claim_due(
@@ -109,13 +142,20 @@ impl Schedules for SqliteSchedules {
         decide: &DecideDue<'_>,
     ) -> Result<Vec<Firing>, StoreError> {
         // Most of the time nothing is due, and the caller need not wait for processes that write.
-        if claimer.most == 0 || self.next_claim()?.is_none_or(|at| at > now) {
+        if claimer.most == 0 || self.next_claim(&claimer.workspace)?.is_none_or(|at| at > now) {
             return Ok(Vec::new());
         }
         self.database.write(|connection| {
             let mut claimed = firings::take_over(connection, claimer, now)?;
             firings::claim_instants(connection, claimer, now, decide, &mut claimed)?;
             Ok(claimed)
+        })
+    }
+
+    fn claim_now(&self, id: &str, claimer: &Claimer, now: Timestamp) -> Result<Option<Firing>, StoreError> {
+        self.database.write(|connection| match find(connection, id)? {
+            Some(_) => firings::insert(connection, id, now, Some(claimer), now),
+            None => Ok(None),
         })
     }
 
@@ -166,8 +206,9 @@ fn insert(connection: &Connection, row: &ScheduleRow) -> rusqlite::Result<()> {
     connection
         .execute(
             "INSERT INTO schedules (id, name, description, workspace, text, canonical, zone, cron, run_at_us, action,
-                ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled,
+                created_by)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 row.id,
                 row.name,
@@ -188,6 +229,7 @@ fn insert(connection: &Connection, row: &ScheduleRow) -> rusqlite::Result<()> {
                 row.last_status.map(store_api::FiringState::as_str),
                 row.failures,
                 row.disabled,
+                row.created_by,
             ],
         )
         .map(drop)
@@ -198,20 +240,21 @@ fn forget_ended(connection: &Connection, now: Timestamp) -> rusqlite::Result<()>
     let before = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN).as_microsecond();
     let ended = "state = 'ended' AND last_at_us < ?";
     connection.execute(
-        &format!("DELETE FROM firings WHERE schedule IN (SELECT id FROM schedules WHERE {ended})"),
+        &format!("DELETE FROM firings WHERE schedule IN (SELECT id FROM schedules INDEXED BY schedules_ended WHERE {ended})"),
         [before],
     )?;
     connection.execute(&format!("DELETE FROM schedules WHERE {ended}"), [before]).map(drop)
 }
 
-fn next_claim(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+fn next_claim(connection: &Connection, workspace: &Path) -> rusqlite::Result<Option<Timestamp>> {
     let mut statement = connection.prepare_cached(
         "SELECT min(at) FROM (
-            SELECT min(next_at_us) AS at FROM schedules WHERE state = 'active' AND next_at_us IS NOT NULL
+            SELECT min(next_at_us) AS at FROM schedules
+             WHERE workspace = ?1 AND state = 'active' AND next_at_us IS NOT NULL
             UNION ALL
             SELECT min(held_until_us) FROM firings CROSS JOIN schedules ON id = schedule
-             WHERE firings.state IN ('claimed', 'waiting') AND schedules.state = 'active')",
+             WHERE firings.state IN ('claimed', 'waiting') AND schedules.state = 'active' AND workspace = ?1)",
     )?;
-    let at: Option<i64> = statement.query_row([], |row| row.get(0))?;
+    let at: Option<i64> = statement.query_row([bytes(workspace)], |row| row.get(0))?;
     at.map(|at| time(0, at)).transpose()
 }

@@ -28,7 +28,7 @@ fn minutely(id: &str) -> ScheduleRow {
     let text = |text: &str| text.to_owned();
     ScheduleRow {
         id: text(id),
-        name: text("n"),
+        name: text(id),
         description: text(""),
         workspace: "/w".into(),
         text: text("every minute"),
@@ -40,6 +40,7 @@ fn minutely(id: &str) -> ScheduleRow {
         rules: text("{}"),
         state: ScheduleState::Active,
         created_at: start(),
+        created_by: "c1".to_owned(),
         next_at: Some(start()),
         last_at: None,
         last_status: None,
@@ -49,7 +50,7 @@ fn minutely(id: &str) -> ScheduleRow {
 }
 
 fn claimer(owner: &str, most: usize) -> Claimer {
-    Claimer { owner: owner.to_owned(), lease: MINUTE * 5, most }
+    Claimer { owner: owner.to_owned(), workspace: "/w".into(), lease: MINUTE * 5, most }
 }
 
 fn fire(schedule: &ScheduleRow, _open: OpenFirings) -> Due {

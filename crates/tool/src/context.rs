@@ -202,6 +202,33 @@ pub trait Hosts: Send + Sync {
     fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool>;
 }
 
+/// Decisions on calls that somebody makes later on behalf of the caller, such as a schedule.
+pub trait LaterCalls: Send + Sync {
+    /// Decides on a call without making it, as if the caller made the call now.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for invalid arguments.
+    fn foresee(&self, tool: &str, arguments: Value) -> Result<ForeseenCall, ToolError>;
+
+    /// Returns the upper limit of what the caller may do now, as JSON that only the runtime reads.
+    ///
+    /// # Errors
+    /// `EPERMISSION` if the caller has limits that cannot be stored.
+    fn ceiling(&self) -> Result<Value, ToolError>;
+}
+
+/// Decision on a call that is made later.
+#[derive(Debug, Clone)]
+pub struct ForeseenCall {
+    /// True if the call would be denied now.
+    pub is_denied: bool,
+    /// Reason for the decision.
+    pub reason: String,
+    /// Upper limit of what the call may do: that of the caller, narrowed to the call's level and to its
+    /// kinds of effects. JSON that only the runtime reads.
+    pub ceiling: Value,
+}
+
 /// Knowledge of programs that commands cannot find.
 pub trait MissingPrograms: Send + Sync {
     /// Returns the reason why commands do not find a program that this machine may have, with the

@@ -85,6 +85,12 @@ pub enum Effect {
         /// Kind of the statement, such as `insert`.
         statement: String,
     },
+    /// Stores, changes or removes work that runs later without the caller. The work itself is decided on
+    /// when it runs.
+    Schedule {
+        /// Name, times and action, such as `nightly, every day at 3am: cargo test`.
+        what: String,
+    },
     /// Changes Handfast itself: its policy, its plugins, its source.
     ChangeHandfast {
         /// Part of Handfast that is changed.

@@ -37,8 +37,8 @@ pub use arguments::spell;
 pub use box_future::BoxFuture;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, MissingPrograms, NoProgress, Outputs,
-    Progress, Redaction, Services, Timer,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, ForeseenCall, Hosts, LaterCalls,
+    MissingPrograms, NoProgress, Outputs, Progress, Redaction, Services, Timer,
 };
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};

@@ -28,7 +28,7 @@ pub struct Plan {
     pub applies: Option<String>,
     /// Names of those secrets among the effects that are the tool's own login, which the user
     /// created for the tool. A query with this login counts as a read.
-    pub login: &'static [&'static str],
+    pub login: Vec<String>,
     /// Plan of the call that a dry run tries; `None` for other calls. The outer plan then lists the
     /// reads of the trial.
     pub dry_run: Option<Box<Plan>>,
@@ -45,7 +45,7 @@ impl Plan {
             outlives_session: false,
             renames: None,
             applies: None,
-            login: &[],
+            login: Vec::new(),
             dry_run: None,
         }
     }
@@ -71,7 +71,10 @@ impl Plan {
                 Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
             // A dry run performs no action, and it may always read the agent's own data.
-            Effect::DatabaseWrite { .. } | Effect::Act { .. } | Effect::Browse { .. } => None,
+            Effect::DatabaseWrite { .. }
+            | Effect::Act { .. }
+            | Effect::Browse { .. }
+            | Effect::Schedule { .. } => None,
             other => Some(other.clone()),
         };
         let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();

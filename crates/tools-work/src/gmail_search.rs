@@ -83,7 +83,7 @@ impl Tool for GmailSearch {
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         SearchParameters::read(&args.query, args.max_results, MAX_RESULTS, args.page_token.as_deref())?;
-        let login = &[oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET];
+        let login = [oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET].map(str::to_owned).to_vec();
         Ok(Plan { login, ..Plan::of(self.gmail.effects(&["GET"])) })
     }
 

@@ -52,6 +52,8 @@ fn bad_input_is_refused_by_name() {
             ("exec", json!({"COMMAND": "a\0b"}), "`COMMAND`: has a NUL byte"),
             ("exec", json!({"COMMAND": "ls", "TIMEOUT_MS": 0}), "`TIMEOUT_MS`"),
             ("exec", json!({"COMMAND": "ls", "TIMEOUT_MS": 3_600_001}), "`TIMEOUT_MS`"),
+            ("cron", json!({"ACTION": "add", "JOB_ID": "a"}), "\"SCHEDULE\" is a required property"),
+            ("cron", json!({"ACTION": "remove"}), "\"JOB_ID\" is a required property"),
             ("browser", json!({}), "\"ACTION\" is a required property"),
             ("browser", json!({"ACTION": "submit"}), "`ACTION`"),
             ("browser", json!({"ACTION": "navigate"}), "\"TARGET_URL\" is a required property"),

@@ -44,14 +44,14 @@ pub(super) struct Http {
 }
 
 /// A running `handfast up`.
-struct Up {
+pub(super) struct Up {
     child: Child,
     address: String,
     token: String,
 }
 
 /// One persistent connection.
-struct Client {
+pub(super) struct Client {
     stream: BufReader<TcpStream>,
     head: String,
 }
@@ -117,7 +117,7 @@ fn rate(calls: usize, took: Duration) -> f64 {
 }
 
 impl Up {
-    fn start(folder: &Path, workspace: &Path, binary: &Path) -> Result<Self> {
+    pub(super) fn start(folder: &Path, workspace: &Path, binary: &Path) -> Result<Self> {
         let failed = |what: &str| Failure(format!("handfast up: {what}"));
         let log: PathBuf = folder.join("up.log");
         let log = File::create(&log).map_err(|error| failed(&format!("cannot create its log: {error}")))?;
@@ -141,7 +141,7 @@ impl Up {
         Ok(Self { child, address: text("address"), token: text("agent_token") })
     }
 
-    fn client(&self, path: &str, further: &str) -> Result<Client> {
+    pub(super) fn client(&self, path: &str, further: &str) -> Result<Client> {
         let stream = TcpStream::connect(&self.address).map_err(|error| broken(&error))?;
         stream.set_nodelay(true).map_err(|error| broken(&error))?;
         let (address, token) = (&self.address, &self.token);
@@ -170,7 +170,7 @@ impl Drop for Up {
 
 impl Client {
     /// Sends a request and returns the body of the answer.
-    fn post(&mut self, body: &str) -> Result<String> {
+    pub(super) fn post(&mut self, body: &str) -> Result<String> {
         let request = format!("{}{}\r\n\r\n{body}", self.head, body.len());
         self.stream.get_mut().write_all(request.as_bytes()).map_err(|error| broken(&error))?;
         let (mut length, mut line) = (0, String::new());

@@ -3,6 +3,7 @@
 pub(super) mod browser;
 pub(super) mod changes;
 pub(super) mod http;
+pub(super) mod schedules;
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -22,6 +22,8 @@ enum Layer {
     Requests,
     /// Times at which something happens: pure.
     Times,
+    /// Jobs that are stored and claimed.
+    Jobs,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -40,6 +42,8 @@ enum Layer {
     Arithmetic,
     /// A model that turns texts into vectors.
     Meaning,
+    /// Models of language, behind a transport that the caller hands in.
+    Models,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -73,13 +77,13 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Knowledge,
-    Locks, Meaning, Mechanism, Memory, Outgoing, Outward, Paths, Policy, Product, Requests, Search, Settings,
-    Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Arithmetic, Browsing, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
+    Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
+    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 41] = [
+const LAYERS: [(&str, Layer); 43] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -87,6 +91,7 @@ const LAYERS: [(&str, Layer); 41] = [
     ("store-sqlite", Store),
     ("store-conformance", TestKit),
     ("memory", Memory),
+    ("jobs", Jobs),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -100,6 +105,7 @@ const LAYERS: [(&str, Layer); 41] = [
     ("codegraph", CodeFacts),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
+    ("llm", Models),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -180,23 +186,26 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
-        Syntax | Dialects => &[Vocabulary],
+        Syntax | Dialects | Models => &[Vocabulary],
         CodeFacts => &[GraphQueries],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
+        Jobs => &[StoreApi, Times],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Outward, Outgoing],
+        Tools => {
+            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
+        }
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing,
+            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
         ],
     }
 }
@@ -210,7 +219,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory => &[TestKit, Store],
+        Engine | Memory | Jobs => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],
@@ -315,6 +324,7 @@ mod tests {
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
+            package("llm", &[edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -336,6 +346,8 @@ mod tests {
             ("tool-support", "tools-web"),
             ("tool-support", "engine"),
             ("fetch", "tool-support"),
+            ("llm", "fetch"),
+            ("llm", "vault"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),

@@ -25,11 +25,6 @@ fn the_requests_of_the_source_are_read() {
             "canvas",
         ),
         (
-            "TASK REQ:cron IN:TOOL OUT:CRON_RESULT\nACTION list|add|remove|enable|disable\nJOB_ID memory-daily-sweep\n\
-             SCHEDULE \"0 3 * * *\"\nTASK_DESCRIPTION \"Memory maintenance\"\n",
-            "cron",
-        ),
-        (
             "TASK REQ:node IN:TOOL OUT:NODE_RESULT\nACTION camera_snap|screen_record|location_get|notify\n\
              NODE iphone-talas\nPARAMS {\"facing\": \"back\", \"quality\": 0.8}\n",
             "node",
@@ -46,7 +41,17 @@ fn the_requests_of_the_source_are_read() {
         ("VALUE", "<text_to_type>"),
     ];
     let keys = keys.map(|(key, value)| (key, value.to_owned())).to_vec();
-    assert_eq!(read(browser).map(|request| request.task), Ok(Task::Browser { keys }));
+    assert_eq!(read(browser).map(|request| request.task), Ok(Task::Act { operation: "browser", keys }));
+    let cron = "TASK REQ:cron IN:TOOL OUT:CRON_RESULT\nACTION list|add|remove|enable|disable\nJOB_ID memory-daily-sweep\n\
+                SCHEDULE \"0 3 * * *\"\nTASK_DESCRIPTION \"Memory maintenance\"\n";
+    let keys = [
+        ("ACTION", "list|add|remove|enable|disable"),
+        ("JOB_ID", "memory-daily-sweep"),
+        ("SCHEDULE", "0 3 * * *"),
+        ("TASK_DESCRIPTION", "Memory maintenance"),
+    ];
+    let keys = keys.map(|(key, value)| (key, value.to_owned())).to_vec();
+    assert_eq!(read(cron).map(|request| request.task), Ok(Task::Act { operation: "cron", keys }));
     let mcp = "TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER filesystem|brave-search|playwright\n\
                TOOL read_file|search|click\nPARAMS {\"path\": \"src/index.ts\"}\n";
     let server = "filesystem|brave-search|playwright".to_owned();

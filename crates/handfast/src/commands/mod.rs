@@ -17,6 +17,7 @@ mod log;
 mod login;
 mod mcp;
 mod policy;
+mod schedule;
 mod serving;
 mod setup;
 mod shell_texts;
@@ -67,6 +68,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
         Command::Browser { command } => browser::run(global, &command),
+        Command::Schedule { command } => schedule::run(global, command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),

@@ -37,6 +37,7 @@ struct Status {
     changes_set_aside: Vec<Waiting>,
     /// Temporary permissions in force.
     leases: usize,
+    schedules: ScheduleCounts,
     vault: VaultStatus,
 }
 
@@ -45,6 +46,13 @@ struct Status {
 struct RuleFile {
     path: String,
     trusted: bool,
+}
+
+/// Numbers of the workspace's schedules.
+#[derive(Debug, Serialize)]
+struct ScheduleCounts {
+    active: u32,
+    paused: u32,
 }
 
 /// An agent client whose configuration names Handfast.
@@ -105,6 +113,7 @@ fn status(global: &Global, composed: &Composed) -> Result<Status, Failure> {
         text: kept.reason,
         since: kept.since,
     });
+    let (active, paused) = composed.jobs.book.counts().map_err(|error| Failure::from(error.to_string()))?;
     Ok(Status {
         workspace: tool::path_text(&composed.workspace),
         state: tool::path_text(&composed.state),
@@ -119,6 +128,7 @@ fn status(global: &Global, composed: &Composed) -> Result<Status, Failure> {
         questions: questions.collect(),
         changes_set_aside: changes.collect(),
         leases: approvals.leases(true)?.len(),
+        schedules: ScheduleCounts { active, paused },
         vault: vault(composed)?,
     })
 }
@@ -178,6 +188,11 @@ impl Status {
                 "leases",
                 format!("{} in force; `{}` lists them", self.leases, command("approvals leases")),
             ));
+        }
+        let ScheduleCounts { active, paused } = self.schedules;
+        if active + paused > 0 {
+            let list = command("schedule list");
+            lines.push(("schedules", format!("{active} active, {paused} paused; `{list}` lists them")));
         }
         lines.push(("vault", self.vault.text()));
         let rows = lines.iter().map(|(name, text)| format!("{name:<10} {}\n", tool::visible(text)));

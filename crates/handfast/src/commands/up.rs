@@ -21,6 +21,7 @@ use crate::mcp_options::NoInput;
 use crate::mounts::mounts;
 use crate::reload;
 use crate::report::{command, note, warn};
+use crate::scheduler::Scheduler;
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
 
@@ -59,6 +60,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let _listening = present(&composed, Some(listener.address()));
         options.mounts = mounts(&composed, NoInput(global.no_input))?;
         super::knowledge_watcher::keep_up(&composed);
+        let scheduler = Scheduler::start(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
             warn(
@@ -74,7 +76,9 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
             });
             code
         });
-        serving.await.map_err(Failure::from)
+        let ended = serving.await.map_err(Failure::from);
+        scheduler.end().await;
+        ended
     });
     runtime.shutdown_background();
     composed.store.close()?;

@@ -90,6 +90,11 @@ mod tests {
                 "Limits" => serde_json::json!({ "sandbox_config": { "normal": { "limits": inner } } }),
                 "BrowserRules" => serde_json::json!({ "sandbox_config": { "normal": { "browser": inner } } }),
                 "GitPush" => serde_json::json!({ "sandbox_config": { "normal": { "git_push": inner } } }),
+                "ProviderPlace" => {
+                    let provider = with(serde_json::json!({"api": "ollama"}), key);
+                    serde_json::json!({ "models": { "providers": { "local": provider } } })
+                }
+                "BudgetPlace" => serde_json::json!({ "models": { "providers": {}, "budget": inner } }),
                 "Scopes" => {
                     let mut oauth = whole["properties"]["oauth"]["examples"][0].clone();
                     oauth["scopes"] = inner;

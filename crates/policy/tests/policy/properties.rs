@@ -34,6 +34,7 @@ pub(crate) fn effects() -> Vec<Effect> {
         Effect::Act { host: "docs.rs".into(), what: "send mail to ada@example.com".into() },
         Effect::UseSecret { name: "token".into(), host: "docs.rs".into() },
         Effect::DatabaseWrite { statement: "insert".into() },
+        Effect::Schedule { what: "nightly, every day: make".into() },
         Effect::ChangeHandfast { what: "policy".into() },
     ]
 }

@@ -1,11 +1,15 @@
 //! Claims of firings and their ends. Each function is a part of one immediate transaction.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use store_api::{
     AttemptEnd, Claim, Claimer, DecideAfter, DecideDue, Due, Firing, FiringState, OpenFirings, ScheduleRow,
     ScheduleTimes,
 };
+
+use crate::approvals::bytes;
 
 use super::rows::{FIRING, SCHEDULE, read_firing, read_schedule};
 
@@ -21,10 +25,12 @@ pub(super) fn take_over(
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {FIRING} FROM firings CROSS JOIN schedules ON id = schedule
          WHERE firings.state IN ('claimed', 'waiting') AND held_until_us <= ? AND schedules.state = 'active'
+           AND workspace = ?
          ORDER BY held_until_us, schedule, instant_us LIMIT ?"
     ))?;
     let most = i64::try_from(claimer.most).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![now.as_microsecond(), most], read_firing)?;
+    let rows =
+        statement.query_map(params![now.as_microsecond(), bytes(&claimer.workspace), most], read_firing)?;
     let found: Vec<Firing> = rows.collect::<Result<_, _>>()?;
     found.iter().map(|firing| claim(connection, firing, claimer, now)).collect()
 }
@@ -39,7 +45,7 @@ fn claim(
     // A firing that was queued has had no attempt yet.
     let mut statement = connection.prepare_cached(&format!(
         "UPDATE firings SET state = 'claimed', owner = ?, held_until_us = ?, epoch = epoch + 1,
-            attempt = attempt + (epoch > 0)
+            attempt = attempt + (epoch > 0), interrupted = state = 'claimed'
          WHERE schedule = ? AND instant_us = ? RETURNING {FIRING}"
     ))?;
     statement.query_row(
@@ -68,7 +74,7 @@ pub(super) fn claim_instants(
     while claimed.len() < claimer.most {
         // Collected first, because the loop below changes what the statement reads. Each round moves its
         // schedules on, so that those that fire nothing do not hide the others.
-        let due = due_schedules(connection, now, claimer.most - claimed.len())?;
+        let due = due_schedules(connection, &claimer.workspace, now, claimer.most - claimed.len())?;
         if due.is_empty() {
             break;
         }
@@ -92,13 +98,18 @@ pub(super) fn claim_instants(
     Ok(())
 }
 
-fn due_schedules(connection: &Connection, now: Timestamp, most: usize) -> rusqlite::Result<Vec<ScheduleRow>> {
+fn due_schedules(
+    connection: &Connection,
+    workspace: &Path,
+    now: Timestamp,
+    most: usize,
+) -> rusqlite::Result<Vec<ScheduleRow>> {
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {SCHEDULE} FROM schedules WHERE state = 'active' AND next_at_us <= ?
+        "SELECT {SCHEDULE} FROM schedules WHERE workspace = ? AND state = 'active' AND next_at_us <= ?
          ORDER BY next_at_us, id LIMIT ?"
     ))?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![now.as_microsecond(), most], read_schedule)?;
+    let rows = statement.query_map(params![bytes(workspace), now.as_microsecond(), most], read_schedule)?;
     rows.collect()
 }
 
@@ -111,7 +122,7 @@ fn open_firings(connection: &Connection, schedule: &str) -> rusqlite::Result<Ope
 }
 
 /// Inserts a firing, claimed or queued; `None` if the instant was claimed before.
-fn insert(
+pub(super) fn insert(
     connection: &Connection,
     schedule: &str,
     instant: Timestamp,

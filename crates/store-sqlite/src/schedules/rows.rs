@@ -14,11 +14,11 @@ use crate::approvals::time;
 
 /// Columns of a schedule, in the order of the indices in [`read_schedule`].
 pub(super) const SCHEDULE: &str = "id, name, description, workspace, text, canonical, zone, cron, run_at_us, action, \
-     ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled";
+     ceiling, rules, state, created_at_us, next_at_us, last_at_us, last_status, failures, disabled, created_by";
 
 /// Columns of a firing, in the order of the indices in [`read_firing`].
 pub(super) const FIRING: &str = "schedule, instant_us, epoch, owner, firings.state, attempt, begun_at_us, held_until_us, \
-     ended_at_us, outcome, output";
+     ended_at_us, outcome, output, interrupted";
 
 pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
     let workspace: Vec<u8> = row.get(3)?;
@@ -47,6 +47,7 @@ pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
         last_status: last_status.map(|status| word(16, "last_status", &status)).transpose()?,
         failures: row.get(17)?,
         disabled: row.get(18)?,
+        created_by: row.get(19)?,
     })
 }
 
@@ -61,6 +62,7 @@ pub(super) fn read_firing(row: &Row<'_>) -> rusqlite::Result<Firing> {
         ended_at: optional_time(row, 8)?,
         outcome: row.get(9)?,
         output: row.get(10)?,
+        interrupted: row.get(11)?,
     })
 }
 

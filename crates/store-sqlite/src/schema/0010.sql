@@ -17,6 +17,8 @@ CREATE TABLE schedules (
     -- active, paused or ended.
     state         TEXT NOT NULL,
     created_at_us INTEGER NOT NULL,
+    -- The call that has created it.
+    created_by    TEXT NOT NULL,
     -- The first instant that was not claimed.
     next_at_us    INTEGER,
     last_at_us    INTEGER,
@@ -26,7 +28,11 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (run_at_us IS NULL))
 ) STRICT;
 
-CREATE INDEX schedules_due ON schedules (state, next_at_us, id);
+CREATE INDEX schedules_due ON schedules (workspace, state, next_at_us, id);
+-- Callers name schedules by their names.
+CREATE UNIQUE INDEX schedules_names ON schedules (workspace, name) WHERE state <> 'ended';
+
+CREATE INDEX schedules_ended ON schedules (last_at_us) WHERE state = 'ended';
 
 CREATE TABLE firings (
     schedule      TEXT NOT NULL,
@@ -37,6 +43,8 @@ CREATE TABLE firings (
     -- The fence: what an owner of a lower epoch reports is refused.
     epoch         INTEGER NOT NULL,
     attempt       INTEGER NOT NULL,
+    -- 1 if the lease of the claim before ended without an end of its attempt.
+    interrupted   INTEGER NOT NULL DEFAULT 0,
     begun_at_us   INTEGER NOT NULL,
     -- The end of the lease, or the time of the next attempt.
     held_until_us INTEGER NOT NULL,

@@ -129,7 +129,7 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
 fn fire(folder: &Path, name: &str, minutes: i64) -> Result<(), StoreError> {
     let store = SqliteStore::open(folder)?;
     let minute = SignedDuration::from_mins(1);
-    let claimer = Claimer { owner: name.to_owned(), lease: minute * 60, most: 3 };
+    let claimer = Claimer { owner: name.to_owned(), workspace: "/w".into(), lease: minute * 60, most: 3 };
     let end = AttemptEnd { succeeded: true, outcome: "it ran".to_owned(), output: None };
     let next = |schedule: &ScheduleRow, _| Due {
         fire: schedule.next_at.into_iter().collect(),

@@ -327,10 +327,13 @@ forwards! { Schedules by schedules; {
 }
     fn add(row: &ScheduleRow) -> StoreResult<AddOutcome>;
     fn find(id: &str) -> StoreResult<Option<ScheduleRow>>;
+    fn named(workspace: &Path, name: &str) -> StoreResult<Option<ScheduleRow>>;
+    fn counts(workspace: &Path) -> StoreResult<(u32, u32)>;
     fn list(workspace: Option<&Path>, filter: ScheduleFilter) -> StoreResult<Vec<ScheduleRow>>;
     fn resume(id: &str, next_at: Option<Timestamp>) -> StoreResult<bool>;
     fn remove(id: &str) -> StoreResult<bool>;
-    fn next_claim() -> StoreResult<Option<Timestamp>>;
+    fn next_claim(workspace: &Path) -> StoreResult<Option<Timestamp>>;
+    fn claim_now(id: &str, claimer: &Claimer, now: Timestamp) -> StoreResult<Option<Firing>>;
     fn renew(claim: &Claim, held_until: Timestamp) -> StoreResult<bool>;
     fn firings(id: &str, limit: u32) -> StoreResult<Vec<Firing>>;
 }
