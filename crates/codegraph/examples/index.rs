@@ -70,14 +70,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         update.extracted,
         update.resolved
     );
-    if let Some((path, content)) = contents.iter().find(|(path, _)| index.facts(path).is_some()) {
-        let mut content = content.clone();
-        content.extend_from_slice(b"\n\n");
-        let started = Instant::now();
-        let update = index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
-        let graph = index.graph("folder")?;
-        drop(graph);
-        println!("one neutral edit: {} resolved, {:.2?}", update.resolved, started.elapsed());
+    let mut by_size: Vec<&(String, Vec<u8>)> =
+        contents.iter().filter(|(path, _)| index.facts(path).is_some_and(|facts| !facts.definitions.is_empty())).collect();
+    by_size.sort_by_key(|(_, content)| content.len());
+    if let Some((path, content)) = by_size.get(by_size.len() * 3 / 4) {
+        for (what, before, after) in [
+            ("a new line before", "\n", ""),
+            ("a new function", "", "\nfn a_new_function() { println!() }\n"),
+            ("the old text", "", ""),
+        ] {
+            let content = [before.as_bytes(), content, after.as_bytes()].concat();
+            let started = Instant::now();
+            let update = index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
+            let applied = started.elapsed();
+            let graph = index.graph("folder")?;
+            let all = started.elapsed();
+            drop(graph);
+            println!("{what} in {path}: {} resolved in {applied:.2?}, with the graph {all:.2?}", update.resolved);
+        }
     }
     let mut options = cypher::Options::default();
     options.limits.rows = 1_000_000;

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::extract::ExtractLimits;
 use crate::language::Language;
 
 /// Version of the extraction. Facts of another version are never used.
-pub const EXTRACTOR_VERSION: u32 = 1;
+pub const EXTRACTOR_VERSION: u32 = 2;
 
 /// The number of a name within [`FileFacts::names`].
 pub type Name = u32;
@@ -55,8 +56,8 @@ pub struct FileFacts {
 pub enum Gap {
     /// The file is longer than the limit; only the file itself is known.
     TooLarge,
-    /// Parsing took longer than the limit; only the file itself is known.
-    TooSlow,
+    /// Parsing was more work than the limit; only the file itself is known.
+    TooMuchWork,
     /// The text has more nodes than the limit; facts of the rest are missing.
     TooManyNodes,
 }
@@ -447,15 +448,18 @@ impl FileFacts {
 #[error("the facts of a file are damaged: extract them anew")]
 pub struct FactsError(#[source] postcard::Error);
 
-/// The key of facts: a hash of the content, the language and the version of the extraction.
+/// The key of facts: a hash of everything that they depend on, which is the content, the language, the limits and
+/// the version of the extraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FactsKey(pub [u8; 32]);
 
 impl FactsKey {
     /// Computes the key of a content.
-    pub fn new(language: Language, content: &[u8]) -> Self {
+    pub fn new(language: Language, content: &[u8], limits: &ExtractLimits) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&EXTRACTOR_VERSION.to_le_bytes());
+        hasher.update(&u64::try_from(limits.bytes).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(&limits.work_per_byte.to_le_bytes());
         hasher.update(language.name().as_bytes());
         hasher.update(&[0]);
         hasher.update(content);

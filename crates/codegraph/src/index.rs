@@ -130,7 +130,7 @@ impl CodeIndex {
         store: &mut dyn FactsStore,
     ) -> usize {
         let language = refined(language, content);
-        let key = FactsKey::new(language, content);
+        let key = FactsKey::new(language, content, &self.limits);
         if self.files.get(&path).is_some_and(|known| known.key == key) {
             return 0;
         }

@@ -76,7 +76,7 @@ impl Filler<'_> {
         if let Some(gap) = file.facts.gap {
             let gap = match gap {
                 Gap::TooLarge => "too_large",
-                Gap::TooSlow => "too_slow",
+                Gap::TooMuchWork => "too_much_work",
                 Gap::TooManyNodes => "too_many_nodes",
             };
             properties.push(("gap", self.text(gap)));

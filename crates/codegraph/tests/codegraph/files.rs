@@ -54,6 +54,8 @@ impl Files {
 pub(crate) fn rows(graph: &MemoryGraph, text: &str) -> Vec<String> {
     let mut options = Options::default();
     options.limits.rows = 1_000_000;
+    // A busy machine may take its time.
+    options.limits.time = std::time::Duration::MAX;
     options.strict_names = false;
     let answer =
         query(graph, text, &Parameters::new(), &options).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -1,7 +1,5 @@
 //! Files that no one would write, and some that everyone has: none is dropped, and none takes the program down.
 
-use std::time::Duration;
-
 use codegraph::{Change, CodeIndex, ExtractLimits, Gap, Language, NoStore, extract};
 
 use crate::files::{Files, rows};
@@ -101,12 +99,34 @@ fn a_file_of_fifty_megabytes_is_a_node_with_a_gap() {
 }
 
 #[test]
-fn a_parse_without_time_is_a_gap() {
+fn a_parse_that_may_do_no_work_is_a_gap() {
     let text = "function f(a) { return g(a); }\n".repeat(20_000);
-    let limits = ExtractLimits { time: Duration::ZERO, ..ExtractLimits::default() };
+    let limits = ExtractLimits { work_per_byte: 0, ..ExtractLimits::default() };
     let facts = extract(Language::JavaScript, text.as_bytes(), &limits).unwrap();
-    assert_eq!(facts.gap, Some(Gap::TooSlow));
+    assert_eq!(facts.gap, Some(Gap::TooMuchWork));
     assert_eq!(facts.line_count, 20_000);
+}
+
+#[test]
+fn a_scanner_that_reads_to_the_end_at_every_token_is_stopped() {
+    // The scanner of Bash looks for the end of an expression. A hundred of them are fine; fifty thousand would
+    // read the text fifty thousand times.
+    let chain = |length: usize| format!("x = a{};\n", ".b()".repeat(length));
+    assert_eq!(index("sh", chain(100).as_bytes()), None);
+    assert_eq!(index("sh", chain(50_000).as_bytes()), Some(Gap::TooMuchWork));
+}
+
+#[test]
+fn the_work_of_real_code_is_far_below_the_limit() {
+    let half = ExtractLimits { work_per_byte: ExtractLimits::default().work_per_byte / 2, ..Default::default() };
+    for (language, text) in [
+        (Language::Rust, include_str!("../../src/world/lookup.rs")),
+        (Language::Python, include_str!("../fixtures/resolution/python/service.py")),
+        (Language::CSharp, include_str!("../fixtures/resolution/csharp/Service.cs")),
+        (Language::Bash, include_str!("../fixtures/resolution/bash/main.sh")),
+    ] {
+        assert_eq!(extract(language, text.as_bytes(), &half).unwrap().gap, None, "{language:?}");
+    }
 }
 
 #[test]
