@@ -8,7 +8,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use codegraph::{Change, CodeIndex, ExtractLimits, Language, NoStore, Sources, extract, is_indexed};
+use codegraph::{
+    Change, CodeIndex, ExtractLimits, Language, LiveGraph, NoStore, Sources, extract, is_indexed,
+};
 
 /// A folder of this machine.
 struct Folder(PathBuf);
@@ -70,9 +72,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         update.extracted,
         update.resolved
     );
-    let mut by_size: Vec<&(String, Vec<u8>)> =
-        contents.iter().filter(|(path, _)| index.facts(path).is_some_and(|facts| !facts.definitions.is_empty())).collect();
+    let mut by_size: Vec<&(String, Vec<u8>)> = contents
+        .iter()
+        .filter(|(path, _)| index.facts(path).is_some_and(|facts| !facts.definitions.is_empty()))
+        .collect();
     by_size.sort_by_key(|(_, content)| content.len());
+    let mut live = LiveGraph::new("folder");
+    live.rebuild(&index)?;
     if let Some((path, content)) = by_size.get(by_size.len() * 3 / 4) {
         for (what, before, after) in [
             ("a new line before", "\n", ""),
@@ -86,7 +92,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let graph = index.graph("folder")?;
             let all = started.elapsed();
             drop(graph);
-            println!("{what} in {path}: {} resolved in {applied:.2?}, with the graph {all:.2?}", update.resolved);
+            println!(
+                "{what} in {path}: {} resolved in {applied:.2?}, with the graph {all:.2?}",
+                update.resolved
+            );
         }
     }
     let mut options = cypher::Options::default();

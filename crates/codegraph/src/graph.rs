@@ -1,28 +1,44 @@
-//! The graph of an index, for queries.
+//! The graph of an index, for queries: whole, or as a patch of an earlier one.
 
-mod nodes;
+mod difference;
+mod live;
+mod patch;
+mod segment;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cypher::{BuildError, GraphBuilder, MemoryGraph, NodeId, Value};
+use cypher::{BuildError, GraphBuilder, MemoryGraph, NodeId};
 
 use crate::fast_hash::FastMap;
-use crate::index::CodeIndex;
-use crate::links::{Link, LinkKey, Origin, Target};
-use crate::relation::Relation;
+use crate::index::{CodeIndex, IndexedFile};
+use crate::links::FileLinks;
+use crate::project::folder_of;
+use crate::relation::{LABELS, PROPERTIES, Relation};
+pub use live::LiveGraph;
+pub use patch::PatchedGraph;
+use segment::{Place, Segment, Texts, shared_node};
 
 /// Property keys of nodes that queries find nodes by.
 const INDEXED: [&str; 4] = ["id", "name", "path", "qualified_name"];
 
+/// A graph, and what it was made of.
+#[derive(Debug)]
+struct Whole {
+    graph: Arc<MemoryGraph>,
+    /// Node of each place.
+    places: FastMap<Place, NodeId>,
+    /// Files with their links.
+    files: BTreeMap<Arc<str>, (IndexedFile, Option<Arc<FileLinks>>)>,
+    /// Files with relationships that are not there, because an end of them is missing.
+    dangling: BTreeSet<Arc<str>>,
+}
+
 /// The graph of an index under construction.
 struct Filler<'a> {
-    index: &'a CodeIndex,
+    name: &'a str,
     builder: GraphBuilder,
-    symbols: FastMap<Arc<str>, NodeId>,
-    files: FastMap<Arc<str>, NodeId>,
-    folders: FastMap<String, NodeId>,
-    externals: FastMap<Arc<str>, NodeId>,
-    texts: FastMap<&'static str, Arc<str>>,
+    places: FastMap<Place, NodeId>,
 }
 
 impl CodeIndex {
@@ -31,122 +47,89 @@ impl CodeIndex {
     /// # Errors
     /// Returns [`BuildError`] if the graph would have more nodes or relationships than 32 bits can number.
     pub fn graph(&self, name: &str) -> Result<MemoryGraph, BuildError> {
-        let mut filler = Filler {
-            index: self,
-            builder: GraphBuilder::new(),
-            symbols: FastMap::default(),
-            files: FastMap::default(),
-            folders: FastMap::default(),
-            externals: FastMap::default(),
-            texts: FastMap::default(),
-        };
-        filler.nodes(name)?;
-        filler.relationships()?;
+        Ok(Filler::fill(self, name)?.0.builder.build())
+    }
+}
+
+impl Whole {
+    /// Creates the graph of an index, with what later ones are compared with.
+    fn new(index: &CodeIndex, name: &str) -> Result<Self, BuildError> {
+        let (filler, dangling) = Filler::fill(index, name)?;
+        let files = index
+            .files()
+            .iter()
+            .map(|(path, file)| (path.clone(), (file.clone(), index.links(path).cloned())))
+            .collect();
+        let graph = Arc::new(filler.builder.build());
+        Ok(Self { graph, places: filler.places, files, dangling })
+    }
+}
+
+impl<'a> Filler<'a> {
+    /// Adds everything. Returns the files with relationships that lead nowhere, too.
+    fn fill(index: &CodeIndex, name: &'a str) -> Result<(Self, BTreeSet<Arc<str>>), BuildError> {
+        let mut filler = Self { name, builder: GraphBuilder::new(), places: FastMap::default() };
+        // Always all of them, so that a patch needs no new ones.
+        filler.builder.declare(&LABELS, &Relation::ALL.map(Relation::name), &PROPERTIES)?;
         for key in INDEXED {
             filler.builder.add_index(key)?;
         }
-        Ok(filler.builder.build())
-    }
-}
-
-impl Filler<'_> {
-    fn relationships(&mut self) -> Result<(), BuildError> {
-        let index = self.index;
-        for (path, file) in index.files() {
-            let Some(links) = index.links(path) else { continue };
-            for (key, link) in &links.links {
-                let origin = match &key.origin {
-                    Origin::File => self.files.get(path).copied(),
-                    Origin::Definition(local) => {
-                        let symbol = file.keys.definitions.get(*local as usize).and_then(Option::as_ref);
-                        symbol.and_then(|symbol| self.symbols.get(symbol)).copied()
-                    }
-                    Origin::Variable(local) => {
-                        let symbol = file.keys.variables.get(*local as usize).and_then(Option::as_ref);
-                        symbol.and_then(|symbol| self.symbols.get(symbol)).copied()
-                    }
-                    Origin::Symbol(symbol) => self.symbols.get(symbol).copied(),
-                };
-                let target = match &key.target {
-                    Target::Symbol(symbol) => self.symbols.get(symbol).copied(),
-                    Target::File(path) => self.files.get(path).copied(),
-                    Target::External(path) => Some(self.external(path)?),
-                };
-                if let (Some(origin), Some(target)) = (origin, target) {
-                    self.relationship(key, link, origin, target, path)?;
+        filler.shared(&Place::Folder("".into()))?;
+        let mut texts = Texts::default();
+        let segments =
+            index.files().iter().map(|(path, file)| Segment { path, file, links: index.links(path) });
+        for segment in segments.clone() {
+            for node in segment.nodes(&mut texts) {
+                let number = filler.builder.add_node(node.labels, &node.properties)?;
+                filler.places.insert(node.place, number);
+            }
+        }
+        let mut dangling = BTreeSet::new();
+        for segment in segments {
+            for ((from, relation, to), properties) in segment.relationships(&mut texts) {
+                let is_missing = |end: &Place| !end.is_shared() && !filler.places.contains_key(end);
+                if is_missing(&from) || is_missing(&to) {
+                    dangling.insert(segment.path.clone());
+                    continue;
                 }
+                let (from, to) = (filler.shared(&from)?, filler.shared(&to)?);
+                filler.builder.add_relationship(from, relation.name(), to, &properties)?;
             }
         }
-        Ok(())
+        Ok((filler, dangling))
     }
 
-    fn relationship(
-        &mut self,
-        key: &LinkKey,
-        link: &Link,
-        origin: NodeId,
-        target: NodeId,
-        path: &Arc<str>,
-    ) -> Result<(), BuildError> {
-        let mut properties = vec![
-            ("line", Value::from(i64::from(link.line))),
-            ("file", Value::String(path.clone())),
-            ("confidence", self.text(link.confidence.name())),
-        ];
-        match key.relation {
-            Relation::Calls | Relation::MayCall | Relation::Tests | Relation::Instantiates => {
-                properties.push(("count", Value::from(i64::from(link.count))));
-                properties.push(("via", self.text(link.via.name())));
-            }
-            Relation::References => {
-                properties.push(("count", Value::from(i64::from(link.count))));
-                properties.extend(link.detail.clone().map(|detail| ("kind", Value::String(detail))));
-            }
-            Relation::Imports | Relation::ReExports => {
-                properties.extend(link.detail.clone().map(|detail| ("alias", Value::String(detail))));
-                properties.push(("resolved", Value::Boolean(!matches!(key.target, Target::External(_)))));
-            }
-            _ => {}
-        }
-        let (origin, target) =
-            if key.relation == Relation::Decorates { (target, origin) } else { (origin, target) };
-        self.builder.add_relationship(origin, key.relation.name(), target, &properties)
-    }
-
-    /// Returns a text of the schema as a value that shares its bytes.
-    fn text(&mut self, text: &'static str) -> Value {
-        Value::String(self.texts.entry(text).or_insert_with(|| text.into()).clone())
-    }
-
-    /// Returns the node of something outside of the project.
-    fn external(&mut self, path: &Arc<str>) -> Result<NodeId, BuildError> {
-        if let Some(node) = self.externals.get(path) {
+    /// Returns the node of a place, and creates it if it is one that files share.
+    fn shared(&mut self, place: &Place) -> Result<NodeId, BuildError> {
+        if let Some(node) = self.places.get(place) {
             return Ok(*node);
         }
-        let (package, symbol) = split_external(path);
-        let name = symbol.rsplit(['.', ':', '/']).next().unwrap_or(symbol);
-        let name = if name.is_empty() { package } else { name };
-        let properties = [
-            ("id", Value::from(format!("external:{path}").as_str())),
-            ("name", Value::from(name)),
-            ("qualified_name", Value::String(path.clone())),
-            ("package", Value::from(package)),
-            ("symbol", Value::from(symbol)),
-        ];
-        let node = self.builder.add_node(&["External"], &properties)?;
-        self.externals.insert(path.clone(), node);
-        Ok(node)
-    }
-}
-
-/// Splits the path of something outside into the package and the name in it.
-fn split_external(path: &str) -> (&str, &str) {
-    if let Some((package, symbol)) = path.split_once("::") {
-        return (package, symbol);
-    }
-    let folder = path.rfind('/').map_or(0, |at| at + 1);
-    match path.get(folder..).and_then(|name| name.find('.')) {
-        Some(0) | None => (path, ""),
-        Some(at) => (path.get(..folder + at).unwrap_or(path), path.get(folder + at + 1..).unwrap_or("")),
+        let mut missing = place.clone();
+        let mut inner = None;
+        let mut first = None;
+        loop {
+            let known = self.places.get(&missing).copied();
+            let node = match known {
+                Some(node) => node,
+                None => {
+                    let (labels, properties) = shared_node(&missing, self.name);
+                    self.builder.add_node(labels, &properties)?
+                }
+            };
+            if let Some(inner) = inner {
+                self.builder.add_relationship(node, Relation::Contains.name(), inner, &[])?;
+            }
+            let first = *first.get_or_insert(node);
+            if known.is_some() {
+                return Ok(first);
+            }
+            self.places.insert(missing.clone(), node);
+            let Place::Folder(path) = &missing else { return Ok(first) };
+            if path.is_empty() {
+                return Ok(first);
+            }
+            inner = Some(node);
+            missing = Place::Folder(folder_of(path).into());
+        }
     }
 }

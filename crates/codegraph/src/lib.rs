@@ -50,7 +50,8 @@ pub use facts::{
     FactsKey, FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId,
     VariableKind, Visibility,
 };
+pub use graph::{LiveGraph, PatchedGraph};
 pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
 pub use language::{Family, Language};
-pub use relation::{Confidence, LABELS, Relation, Via};
+pub use relation::{Confidence, LABELS, PROPERTIES, Relation, Via};
 pub use sources::{Change, Sources};

@@ -152,3 +152,32 @@ pub const LABELS: [&str; 16] = [
     "External",
     "Macro",
 ];
+
+/// Property keys of nodes and relationships.
+pub const PROPERTIES: [&str; 25] = [
+    "id",
+    "name",
+    "qualified_name",
+    "path",
+    "file",
+    "start_line",
+    "end_line",
+    "language",
+    "visibility",
+    "is_test",
+    "unresolved_calls",
+    "content_hash",
+    "size",
+    "lines",
+    "parse_errors",
+    "gap",
+    "package",
+    "symbol",
+    "line",
+    "confidence",
+    "count",
+    "via",
+    "kind",
+    "alias",
+    "resolved",
+];

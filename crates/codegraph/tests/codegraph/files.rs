@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use codegraph::{CodeIndex, ExtractLimits, Sources};
-use cypher::{MemoryGraph, Options, Parameters, Value, query};
+use cypher::{Graph, MemoryGraph, Options, Parameters, Value, query};
 
 /// Files by their paths.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +51,7 @@ impl Files {
 }
 
 /// Returns the rows of a query as texts without quotes, sorted.
-pub(crate) fn rows(graph: &MemoryGraph, text: &str) -> Vec<String> {
+pub(crate) fn rows(graph: &dyn Graph, text: &str) -> Vec<String> {
     let mut options = Options::default();
     options.limits.rows = 1_000_000;
     // A busy machine may take its time.

@@ -118,7 +118,8 @@ fn a_scanner_that_reads_to_the_end_at_every_token_is_stopped() {
 
 #[test]
 fn the_work_of_real_code_is_far_below_the_limit() {
-    let half = ExtractLimits { work_per_byte: ExtractLimits::default().work_per_byte / 2, ..Default::default() };
+    let half =
+        ExtractLimits { work_per_byte: ExtractLimits::default().work_per_byte / 2, ..Default::default() };
     for (language, text) in [
         (Language::Rust, include_str!("../../src/world/lookup.rs")),
         (Language::Python, include_str!("../fixtures/resolution/python/service.py")),

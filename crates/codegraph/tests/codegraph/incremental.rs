@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use codegraph::{Change, CodeIndex, ExtractLimits, FactsKey, FactsStore, FileFacts, NoStore};
+use codegraph::{Change, CodeIndex, ExtractLimits, FactsKey, FactsStore, FileFacts, LiveGraph, NoStore};
+use cypher::{Graph, KeyId, LabelId, Link, NodeId, Side, TypeId};
 use proptest::prelude::*;
 
 use crate::files::{Files, rows};
@@ -150,29 +151,133 @@ fn write_to(files: &mut BTreeMap<String, Vec<u8>>, path: String, content: Vec<u8
 }
 
 fn everything(index: &CodeIndex) -> Vec<String> {
-    let graph = index.graph("project").unwrap();
-    let mut all = rows(&graph, "MATCH (n) RETURN labels(n), properties(n)");
-    all.extend(rows(&graph, "MATCH (a)-[r]->(b) RETURN a.id, type(r), properties(r), b.id"));
+    everything_of(&index.graph("project").unwrap())
+}
+
+/// Returns all nodes and relationships as rows without numbers, and the counts by which queries are planned.
+fn everything_of(graph: &dyn Graph) -> Vec<String> {
+    let mut all = rows(graph, "MATCH (n) RETURN labels(n), properties(n)");
+    all.extend(rows(graph, "MATCH (a)-[r]->(b) RETURN a.id, type(r), properties(r), b.id"));
+    all.push(format!("{} nodes, {} relationships", graph.node_count(), graph.relationship_count()));
+    for (kind, name) in (0..).map(TypeId).zip(graph.relationship_types()) {
+        all.push(format!("{name}: {}", graph.count_of_type(kind)));
+        for (label, at) in (0..).map(LabelId).zip(graph.labels()) {
+            let [from, to] = [Side::Outgoing, Side::Incoming].map(|side| graph.count_at(kind, side, label));
+            all.push(format!("{name} from {at}: {from}, to: {to}"));
+        }
+    }
+    for (label, name) in (0..).map(LabelId).zip(graph.labels()) {
+        all.push(format!("{name}: {}", graph.nodes_with_label(label).len()));
+    }
     all
+}
+
+/// Checks what an index of properties and the links from both ends say about each node.
+fn assert_consistent(graph: &dyn Graph) {
+    let numbers = 0..u32::try_from(graph.node_bound()).unwrap();
+    for node in numbers.map(NodeId).filter(|node| graph.has_node(*node)) {
+        for (key, name) in (0..).map(KeyId).zip(graph.property_keys()) {
+            let value = graph.node_property(node, key);
+            assert_eq!(!value.is_null(), graph.keys_of_node(node).contains(&key), "{name}");
+            if let Some(found) = graph.find(None, key, &value).filter(|_| !value.is_null()) {
+                assert!(found.contains(&node) && found.is_sorted(), "{name} {value}");
+                assert!(found.iter().all(|node| graph.has_node(*node)), "{name} {value}");
+            }
+        }
+        for (side, other) in [(Side::Outgoing, Side::Incoming), (Side::Incoming, Side::Outgoing)] {
+            for link in graph.links(node, side, None) {
+                let kind = graph.type_of(link.relationship);
+                assert!(graph.links(node, side, Some(kind)).contains(link));
+                let back = Link { relationship: link.relationship, neighbour: node };
+                assert!(graph.links(link.neighbour, other, Some(kind)).contains(&back));
+                let (start, end) = graph.ends(link.relationship);
+                let ends =
+                    if side == Side::Outgoing { (node, link.neighbour) } else { (link.neighbour, node) };
+                assert_eq!((start, end), ends);
+            }
+        }
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_index_after_edits_equals_a_new_one(language in 0..LANGUAGES.len(), edits in edits()) {
+    fn an_index_and_its_patched_graph_after_edits_equal_new_ones(
+        language in 0..LANGUAGES.len(),
+        edits in edits(),
+        rebuilt_after in 0_usize..8,
+    ) {
         let first = fixture(LANGUAGES[language]);
         let mut files = first.clone();
         let mut index = CodeIndex::build(&files, ExtractLimits::default());
-        for edit in &edits {
+        let mut live = LiveGraph::new("project");
+        live.rebuild(&index).unwrap();
+        for (number, edit) in edits.iter().enumerate() {
             let changes = apply(&mut files, &first, edit);
             index.apply(changes, &mut NoStore);
+            let graph = live.graph(&index).unwrap();
+            assert_consistent(&graph);
             let clean = CodeIndex::build(&files, ExtractLimits::default());
-            let (index, clean) = (everything(&index), everything(&clean));
-            let differs = index.iter().zip(&clean).find(|(one, other)| one != other);
-            prop_assert!(index == clean, "after {:?}: {:?}", edit, differs);
+            let (patched, index_alone, clean) = (everything_of(&graph), everything(&index), everything(&clean));
+            let differs = index_alone.iter().zip(&clean).find(|(one, other)| one != other);
+            prop_assert!(index_alone == clean, "after {:?}: {:?}", edit, differs);
+            let differs = patched.iter().zip(&clean).find(|(one, other)| one != other);
+            prop_assert!(patched == clean, "patched after {:?}: {:?}", edit, differs);
+            if number == rebuilt_after {
+                live.rebuild(&index).unwrap();
+            }
         }
     }
+}
+
+#[test]
+fn a_patched_graph_shares_what_is_not_edited_and_drops_what_nothing_needs() {
+    let mut files = Files::of(&[
+        ("a/b/one.py", "import os\ndef f():\n    os.getpid()\n"),
+        ("two.py", "def g():\n    pass\n"),
+    ]);
+    let mut index = CodeIndex::build(&files, ExtractLimits::default());
+    let mut live = LiveGraph::new("project");
+    let first = live.graph(&index).unwrap();
+    let numbers = rows(&first, "MATCH (n) RETURN n.id, id(n)");
+    let change = write_to(&mut files.0, "two.py".to_owned(), b"\ndef g():\n    g()\n".to_vec());
+    index.apply(vec![change], &mut NoStore);
+    let second = live.graph(&index).unwrap();
+    assert_eq!(rows(&second, "MATCH (n) RETURN n.id, id(n)"), numbers, "no node has a new number");
+    assert_eq!(rows(&second, "MATCH (f)-[:CALLS]->(f {name: 'g'}) RETURN f.start_line"), ["2"]);
+    assert_eq!(rows(&first, "MATCH (f)-[:CALLS]->(f) RETURN f"), Vec::<String>::new(), "it does not change");
+    index.apply(vec![Change::Removed { path: "a/b/one.py".to_owned() }], &mut NoStore);
+    let third = live.graph(&index).unwrap();
+    assert_eq!(rows(&third, "MATCH (n) WHERE n:Directory OR n:External RETURN n.id"), Vec::<String>::new());
+    assert_eq!(rows(&third, "MATCH (n:File) RETURN n.id"), ["two.py"]);
+}
+
+#[test]
+fn a_live_graph_is_worn_after_many_edits_and_renews_itself() {
+    let text = |number: usize| {
+        let functions = (0..2_000).map(|at| format!("fn f{at}() {{ f{}() }}\n", (at * number) % 2_000));
+        functions.collect::<String>()
+    };
+    let paths: Vec<String> = (0..8).map(|at| format!("src/m{at}.rs")).collect();
+    let write = |path: &String, number: usize| Change::Written {
+        path: path.clone(),
+        content: text(number).into_bytes(),
+    };
+    let mut index = CodeIndex::new(ExtractLimits::default());
+    index.apply(paths.iter().map(|path| write(path, 1)).collect(), &mut NoStore);
+    let mut live = LiveGraph::new("project");
+    assert!(live.is_worn(&index));
+    live.rebuild(&index).unwrap();
+    assert!(!live.is_worn(&index));
+    let mut was_worn = false;
+    for (at, path) in paths.iter().enumerate() {
+        index.apply(vec![write(path, at + 2)], &mut NoStore);
+        was_worn |= live.is_worn(&index);
+        let calls = "MATCH (a)-[r:CALLS]->(b) RETURN a.id, b.id";
+        assert_eq!(rows(&live.graph(&index).unwrap(), calls), rows(&index.graph("project").unwrap(), calls));
+    }
+    assert!(was_worn);
 }
 
 #[test]
