@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let started = Instant::now();
             let update = index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
             let applied = started.elapsed();
-            let graph = index.graph("folder")?;
+            let graph = live.graph(&index)?;
             let all = started.elapsed();
             drop(graph);
             println!(
