@@ -80,6 +80,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut live = LiveGraph::new("folder");
     live.rebuild(&index)?;
     if let Some((path, content)) = by_size.get(by_size.len() * 3 / 4) {
+        let mut times: Vec<_> = (2..22)
+            .map(|lines| {
+                let content = [b"\n".repeat(lines).as_slice(), content].concat();
+                let started = Instant::now();
+                index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
+                let graph = live.graph(&index);
+                let all = started.elapsed();
+                drop(graph);
+                all
+            })
+            .collect();
+        times.sort_unstable();
+        let (first, middle) =
+            (times.first().copied().unwrap_or_default(), times.get(10).copied().unwrap_or_default());
+        println!("new lines before, 20 times: {first:.2?} at best, {middle:.2?} in the middle");
         for (what, before, after) in [
             ("a new line before", "\n", ""),
             ("a new function", "", "\nfn a_new_function() { println!() }\n"),

@@ -12,7 +12,10 @@ use crate::links::{FileLinks, collect};
 use crate::project::{Project, is_manifest};
 use crate::sources::{Change, Sources};
 use crate::symbols::SymbolKeys;
-use crate::world::{SourceFile, World};
+use crate::world::{Names, SourceFile, Symbol, World};
+
+/// Number of names of files that are gone that are kept at most, besides as many as there are.
+const SPARE_NAMES: usize = 10_000;
 
 /// The index of a project.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +23,11 @@ pub struct CodeIndex {
     limits: ExtractLimits,
     files: BTreeMap<Arc<str>, IndexedFile>,
     manifests: BTreeMap<String, Vec<u8>>,
+    /// What the manifests say, and a hash of them, until they change.
+    project: Option<(Arc<Project>, blake3::Hasher)>,
     /// Relationships of each file, with the key of everything that they depend on.
     resolved: HashMap<Arc<str>, ([u8; 32], Arc<FileLinks>)>,
+    names: Names,
     generation: u64,
 }
 
@@ -40,6 +46,8 @@ pub(crate) struct IndexedFile {
     interface: [u8; 32],
     /// Keys of the definitions.
     pub(crate) keys: Arc<SymbolKeys>,
+    /// Symbols of the names, in [`CodeIndex::names`].
+    symbols: Arc<[Symbol]>,
 }
 
 /// A file that has to be resolved: its path, and the key of everything that it depends on.
@@ -103,11 +111,14 @@ impl CodeIndex {
             match change {
                 Change::Removed { path } => {
                     self.files.remove(path.as_str());
-                    self.manifests.remove(&path);
+                    if self.manifests.remove(&path).is_some() {
+                        self.project = None;
+                    }
                 }
                 Change::Written { path, content } => {
                     if is_manifest(&path) {
                         self.manifests.insert(path, content);
+                        self.project = None;
                     } else if let Some(language) =
                         Language::of_path(&path).filter(|known| is_supported(*known))
                     {
@@ -147,6 +158,7 @@ impl CodeIndex {
             size: content.len(),
             interface: interface(&facts, &keys),
             keys: Arc::new(keys),
+            symbols: self.names.of_file(&facts),
             facts: Arc::new(facts),
         };
         self.files.insert(path, file);
@@ -155,14 +167,7 @@ impl CodeIndex {
 
     /// Resolves the files whose relationships may have changed. Returns their number.
     fn resolve(&mut self) -> usize {
-        let mut project = Project::default();
-        let mut manifests = blake3::Hasher::new();
-        for (path, content) in &self.manifests {
-            project.add(path, content);
-            manifests.update(path.as_bytes());
-            manifests.update(&[0]);
-            manifests.update(blake3::hash(content).as_bytes());
-        }
+        let (project, manifests) = self.project();
         let surroundings = self.surroundings(&manifests);
         let mut stale: BTreeMap<Family, Vec<Stale>> = BTreeMap::new();
         for (path, file) in &self.files {
@@ -182,16 +187,18 @@ impl CodeIndex {
         if stale.is_empty() {
             return count;
         }
+        self.drop_old_names();
         let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile {
             path: path.clone(),
             facts: file.facts.clone(),
+            symbols: file.symbols.clone(),
         };
         let is_stale = |file: &IndexedFile| stale.contains_key(&file.facts.language.family());
         let sources: Vec<SourceFile> =
             self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
         let keys: Vec<Arc<SymbolKeys>> =
             self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
-        let world = World::new(&sources, project);
+        let world = World::new(&sources, project, std::mem::take(&mut self.names));
         for (family, files) in stale {
             let numbered =
                 files.into_iter().filter_map(|(path, key)| Some((world.file_at(&path)?, path, key)));
@@ -207,7 +214,35 @@ impl CodeIndex {
                 self.resolved.insert(path.clone(), (*key, Arc::new(links)));
             }
         }
+        self.names = world.into_names();
         count
+    }
+
+    /// Numbers the names anew if most of them are of files that are gone.
+    fn drop_old_names(&mut self) {
+        let uses: usize = self.files.values().map(|file| file.symbols.len()).sum();
+        if self.names.len() > 2 * uses + SPARE_NAMES {
+            self.names = Names::default();
+            for file in self.files.values_mut() {
+                file.symbols = self.names.of_file(&file.facts);
+            }
+        }
+    }
+
+    /// Returns what the manifests say, and a hash of them.
+    fn project(&mut self) -> (Arc<Project>, blake3::Hasher) {
+        if let Some(known) = &self.project {
+            return known.clone();
+        }
+        let mut project = Project::default();
+        let mut hasher = blake3::Hasher::new();
+        for (path, content) in &self.manifests {
+            project.add(path, content);
+            hasher.update(path.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(blake3::hash(content).as_bytes());
+        }
+        self.project.insert((Arc::new(project), hasher)).clone()
     }
 
     /// Returns what the files of each family depend on: of a family that is resolved as a whole the facts of all

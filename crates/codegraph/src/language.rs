@@ -147,6 +147,22 @@ impl Language {
 }
 
 impl Family {
+    /// Returns the name of the family, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::C => "c",
+            Self::CSharp => "csharp",
+            Self::Go => "go",
+            Self::Java => "java",
+            Self::JavaScript => "javascript",
+            Self::Php => "php",
+            Self::Python => "python",
+            Self::Ruby => "ruby",
+            Self::Rust => "rust",
+        }
+    }
+
     /// Returns true if values flow between the files of the language as a whole. Otherwise a file needs only
     /// the declarations of the others.
     pub fn is_dynamic(self) -> bool {

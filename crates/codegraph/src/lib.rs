@@ -4,7 +4,7 @@
 //! [`extract`] reads the facts of one file from its bytes. [`CodeIndex`] keeps the facts of all files, and resolves
 //! what they mean together; [`CodeIndex::graph`] is the graph that queries read.
 //!
-//! This crate opens no file, knows no tool, and never runs the code that it reads. Facts depend on the text alone,
+//! This crate opens no file of the project: the folder of a [`FactsFolder`] is the only one that it touches. It knows no tool, and never runs the code that it reads. Facts depend on the text alone,
 //! and relationships on the facts alone: the order of files and of changes does not matter.
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@
 )]
 
 mod builder;
+mod cache;
 mod extract;
 mod facts;
 mod fast_hash;
@@ -44,6 +45,7 @@ mod sources;
 mod symbols;
 mod world;
 
+pub use cache::FactsFolder;
 pub use extract::{ExtractLimits, extract, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,

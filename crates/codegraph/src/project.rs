@@ -1,6 +1,6 @@
 //! The layout of a project: what its manifests say about names of packages, and which module a file is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -11,6 +11,8 @@ use crate::language::Family;
 pub(crate) struct Project {
     /// Crates by the folder of their `Cargo.toml`.
     crates: BTreeMap<String, Crate>,
+    /// Folders of the crates with each name.
+    libraries: BTreeMap<String, BTreeSet<String>>,
     /// Modules of Go by the folder of their `go.mod`.
     go_modules: BTreeMap<String, String>,
     /// Packages of JavaScript by the folder of their `package.json`.
@@ -81,7 +83,12 @@ impl Project {
         let folder = folder_of(path).to_owned();
         let Ok(text) = std::str::from_utf8(content) else { return };
         match name_of(path) {
-            "Cargo.toml" => self.crates.extend(crate_of(&folder, text).map(|found| (folder, found))),
+            "Cargo.toml" => {
+                if let Some(found) = crate_of(&folder, text) {
+                    self.libraries.entry(found.name.clone()).or_default().insert(folder.clone());
+                    self.crates.insert(folder, found);
+                }
+            }
             "go.mod" => {
                 let module = text.lines().find_map(|line| line.trim().strip_prefix("module "));
                 let module = module.map(|module| module.trim().trim_matches('"').to_owned());
@@ -161,7 +168,7 @@ impl Project {
 
     /// Returns the root module of a library by the name of its crate.
     pub(crate) fn library(&self, name: &str) -> Option<String> {
-        let (folder, _) = self.crates.iter().find(|(_, found)| found.name == name)?;
+        let folder = self.libraries.get(name)?.first()?;
         Some(format!("{folder}#lib"))
     }
 

@@ -1,4 +1,4 @@
-//! The files of a project, as the caller hands them in. This crate opens no file.
+//! The files of a project, as the caller hands them in. This crate opens none of them.
 
 /// The files of a project.
 pub trait Sources {

@@ -3,6 +3,7 @@
 
 mod imports;
 mod lookup;
+mod names;
 mod types;
 
 use std::cell::RefCell;
@@ -15,9 +16,8 @@ use crate::language::Family;
 use crate::project::Project;
 
 pub(crate) use lookup::Search;
+pub(crate) use names::{Names, Symbol};
 
-/// The number of a name in the whole project.
-pub(crate) type Symbol = u32;
 /// The number of a definition in the whole project.
 pub(crate) type GlobalDefinition = u32;
 /// The number of a variable in the whole project.
@@ -44,6 +44,8 @@ pub(crate) struct SourceFile {
     pub(crate) path: Arc<str>,
     /// Facts.
     pub(crate) facts: Arc<FileFacts>,
+    /// Symbols of its names.
+    pub(crate) symbols: Arc<[Symbol]>,
 }
 
 /// A file with its place among the global numbers.
@@ -61,7 +63,7 @@ pub(crate) struct WorldFile {
     /// Number of its first expression among all.
     pub(crate) first_expression: u32,
     /// Symbols of its names.
-    pub(crate) symbols: Vec<Symbol>,
+    pub(crate) symbols: Arc<[Symbol]>,
     /// Module that its top level is.
     pub(crate) module: ModuleId,
     /// Family of its language.
@@ -99,10 +101,10 @@ pub(crate) struct World {
     /// Files by their paths.
     pub(crate) files: Vec<WorldFile>,
     /// Manifests.
-    pub(crate) project: Project,
-    /// Names by their symbols.
-    pub(crate) names: Vec<Box<str>>,
-    symbols: FastMap<Box<str>, Symbol>,
+    pub(crate) project: Arc<Project>,
+    names: Names,
+    /// True for the symbols of names that these files have. A world must not depend on those of earlier ones.
+    is_present: Vec<bool>,
     /// Paths of things outside of the project, which look-ups discover.
     externals: RefCell<Externals>,
     expression_count: u32,
@@ -141,14 +143,14 @@ pub(crate) struct World {
 
 impl World {
     /// Creates the tables of files. Their order does not matter.
-    pub(crate) fn new(files: &[SourceFile], project: Project) -> Self {
+    pub(crate) fn new(files: &[SourceFile], project: Arc<Project>, names: Names) -> Self {
         let mut sorted: Vec<&SourceFile> = files.iter().collect();
         sorted.sort_by(|one, other| one.path.cmp(&other.path));
         let mut world = Self {
             files: Vec::with_capacity(sorted.len()),
             project,
-            names: Vec::new(),
-            symbols: FastMap::default(),
+            is_present: vec![false; names.len()],
+            names,
             externals: RefCell::default(),
             expression_count: 0,
             file_of_definition: Vec::new(),
@@ -181,24 +183,36 @@ impl World {
     }
 
     /// Returns the symbol of a name.
-    pub(crate) fn symbol(&mut self, name: &str) -> Symbol {
-        if let Some(symbol) = self.symbols.get(name) {
-            return *symbol;
-        }
-        let symbol = crate::builder::count(self.names.len());
-        self.names.push(name.into());
-        self.symbols.insert(name.into(), symbol);
+    fn symbol(&mut self, name: &str) -> Symbol {
+        let symbol = self.names.number(name);
+        self.mark(symbol);
         symbol
+    }
+
+    fn mark(&mut self, symbol: Symbol) {
+        let at = symbol as usize;
+        if self.is_present.len() <= at {
+            self.is_present.resize(at + 1, false);
+        }
+        if let Some(place) = self.is_present.get_mut(at) {
+            *place = true;
+        }
     }
 
     /// Returns the symbol of a name that the project has.
     pub(crate) fn known_symbol(&self, name: &str) -> Option<Symbol> {
-        self.symbols.get(name).copied()
+        let symbol = self.names.known(name)?;
+        self.is_present.get(symbol as usize).copied().unwrap_or(false).then_some(symbol)
     }
 
     /// Returns the name of a symbol.
     pub(crate) fn name(&self, symbol: Symbol) -> &str {
-        self.names.get(symbol as usize).map_or("", |name| name)
+        self.names.name(symbol)
+    }
+
+    /// Returns the names for the next world.
+    pub(crate) fn into_names(self) -> Names {
+        self.names
     }
 
     /// Returns the number of a path outside of the project.
@@ -294,7 +308,8 @@ impl World {
     fn add_file(&mut self, source: &SourceFile) {
         let id = crate::builder::count(self.files.len());
         let facts = &source.facts;
-        let symbols = facts.names.iter().map(|name| self.symbol(name)).collect();
+        let symbols = source.symbols.clone();
+        symbols.iter().for_each(|symbol| self.mark(*symbol));
         let family = facts.language.family();
         let path = self.project.module_of(family, &source.path, &facts.package);
         let module = self.module(family, &path);

@@ -7,6 +7,7 @@ use cypher::Value;
 
 use crate::facts::{Definition, DefinitionKind, Gap, VariableKind, Visibility};
 use crate::index::IndexedFile;
+use crate::language::Family;
 use crate::links::{FileLinks, Link, LinkKey, Origin, Target};
 use crate::project::{folder_of, name_of};
 use crate::relation::Relation;
@@ -20,14 +21,15 @@ pub(super) enum Place {
     File(Arc<str>),
     /// A definition or variable, by its key.
     Symbol(Arc<str>),
-    /// Something outside of the project, by its path.
-    External(Arc<str>),
+    /// Something outside of the project, by the languages that can name it and its path: `os` of Python is not `os`
+    /// of JavaScript.
+    External(Family, Arc<str>),
 }
 
 impl Place {
     /// Returns true for places that several files share. They are there as long as a file needs them.
     pub(super) fn is_shared(&self) -> bool {
-        matches!(self, Self::Folder(_) | Self::External(_))
+        matches!(self, Self::Folder(_) | Self::External(..))
     }
 }
 
@@ -201,7 +203,7 @@ impl Segment<'_> {
         let target = match &key.target {
             Target::Symbol(symbol) => Place::Symbol(symbol.clone()),
             Target::File(path) => Place::File(path.clone()),
-            Target::External(path) => Place::External(path.clone()),
+            Target::External(path) => Place::External(self.file.facts.language.family(), path.clone()),
         };
         let is_turned = key.relation == Relation::Decorates;
         let (from, to) = if is_turned { (target, origin) } else { (origin, target) };
@@ -256,14 +258,15 @@ pub(super) fn shared_node(place: &Place, name: &str) -> (&'static [&'static str]
         Place::Folder(path) if path.is_empty() => {
             (&["Repo"], vec![("id", Value::from("repo")), ("name", Value::from(name))])
         }
-        Place::External(path) => {
+        Place::External(family, path) => {
             let (package, symbol) = split_external(path);
             let name = symbol.rsplit(['.', ':', '/']).next().unwrap_or(symbol);
             let name = if name.is_empty() { package } else { name };
             let properties = vec![
-                ("id", Value::from(format!("external:{path}").as_str())),
+                ("id", Value::from(format!("external:{}:{path}", family.name()).as_str())),
                 ("name", Value::from(name)),
                 ("qualified_name", Value::String(path.clone())),
+                ("language", Value::from(family.name())),
                 ("package", Value::from(package)),
                 ("symbol", Value::from(symbol)),
             ];

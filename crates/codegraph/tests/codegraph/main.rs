@@ -7,10 +7,12 @@
     reason = "a test program: what goes wrong in it ends it"
 )]
 
+mod cache;
 mod files;
 mod hostile;
 mod imports;
 mod incremental;
+mod languages;
 mod pycg;
 mod queries;
 mod resolution;

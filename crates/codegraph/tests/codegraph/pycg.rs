@@ -48,7 +48,7 @@ fn found(snippet: &Path) -> Edges {
 
 /// Turns a key of the graph into a name of the benchmark.
 fn name(key: &str) -> String {
-    if let Some(path) = key.strip_prefix("external:") {
+    if let Some(path) = key.strip_prefix("external:python:") {
         return path.strip_prefix("builtins.").map_or(path.to_owned(), |name| format!("<builtin>.{name}"));
     }
     let (path, symbol) = key.split_once('#').unwrap();
