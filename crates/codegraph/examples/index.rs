@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use codegraph::{
-    Change, CodeIndex, ExtractLimits, Language, LiveGraph, NoStore, Sources, extract, is_indexed,
+    Change, CodeIndex, ExtractLimits, FactsFolder, FactsKey, FactsStore, Language, LiveGraph, NoStore,
+    Sources, extract, is_indexed,
 };
 
 /// A folder of this machine.
@@ -113,6 +114,28 @@ fn main() -> Result<(), Box<dyn Error>> {
             );
         }
     }
+    let kept = tempfile::tempdir()?;
+    let changes =
+        || contents.iter().cloned().map(|(path, content)| Change::Written { path, content }).collect();
+    let mut store = FactsFolder::open(kept.path(), 1 << 30)?;
+    CodeIndex::new(limits).apply(changes(), &mut store);
+    let started = Instant::now();
+    store.flush()?;
+    println!("facts written in {:.2?}", started.elapsed());
+    let started = Instant::now();
+    let store = FactsFolder::open(kept.path(), 1 << 30)?;
+    let opened = started.elapsed();
+    let keys = contents.iter().filter_map(|(path, content)| {
+        Language::of_path(path).map(|language| FactsKey::new(language, content, &limits))
+    });
+    let keys: Vec<_> = keys.collect();
+    let started = Instant::now();
+    let found = keys.iter().filter(|key| store.load(key).is_some()).count();
+    println!(
+        "a folder of {} facts opened in {opened:.2?}, {found} loaded in {:.2?}",
+        store.entry_count(),
+        started.elapsed()
+    );
     let mut options = cypher::Options::default();
     options.limits.rows = 1_000_000;
     for query in arguments {
