@@ -14,6 +14,15 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct FastHasher(u64);
 
+/// Returns a short hash of a name. Different names may have the same.
+pub(crate) fn short_hash(name: &str) -> u32 {
+    let mut hasher = FastHasher::default();
+    hasher.write(name.as_bytes());
+    hasher.write_usize(name.len());
+    let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
 impl FastHasher {
     fn mix(&mut self, word: u64) {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(FACTOR);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::extract::{ExtractLimits, extract, is_supported};
 use crate::facts::{FactsKey, FileFacts};
-use crate::interface::interface;
+use crate::interface::Interface;
 use crate::language::{Family, Language};
 use crate::links::{FileLinks, collect};
 use crate::project::{Project, is_manifest};
 use crate::sources::{Change, Sources};
 use crate::symbols::SymbolKeys;
-use crate::world::{Names, SourceFile, Symbol, World};
+use crate::world::{Names, SourceFile, Structure, Symbol, World};
 
 /// Number of names of files that are gone that are kept at most, besides as many as there are.
 const SPARE_NAMES: usize = 10_000;
@@ -25,8 +25,9 @@ pub struct CodeIndex {
     manifests: BTreeMap<String, Vec<u8>>,
     /// What the manifests say, and a hash of them, until they change.
     project: Option<(Arc<Project>, blake3::Hasher)>,
-    /// Relationships of each file, with the key of everything that they depend on.
-    resolved: HashMap<Arc<str>, ([u8; 32], Arc<FileLinks>)>,
+    resolved: HashMap<Arc<str>, Resolved>,
+    /// What the relationships of each family that is resolved file by file follow from.
+    settled: BTreeMap<Family, Settled>,
     names: Names,
     generation: u64,
 }
@@ -42,16 +43,30 @@ pub(crate) struct IndexedFile {
     pub(crate) size: usize,
     /// Facts.
     pub(crate) facts: Arc<FileFacts>,
-    /// Hash of the interface.
-    interface: [u8; 32],
+    /// Interface.
+    interface: Arc<Interface>,
     /// Keys of the definitions.
     pub(crate) keys: Arc<SymbolKeys>,
     /// Symbols of the names, in [`CodeIndex::names`].
     symbols: Arc<[Symbol]>,
 }
 
-/// A file that has to be resolved: its path, and the key of everything that it depends on.
-type Stale = (Arc<str>, [u8; 32]);
+/// The relationships of a file.
+#[derive(Debug, Clone)]
+struct Resolved {
+    /// Hash of what they depend on, besides the declarations of the names.
+    key: [u8; 32],
+    links: Arc<FileLinks>,
+    /// Short hashes of the names whose declarations they depend on.
+    asked: Arc<[u32]>,
+}
+
+/// The state of a family at its last resolution.
+#[derive(Debug, Clone, Default)]
+struct Settled {
+    structure: Structure,
+    interfaces: HashMap<Arc<str>, Arc<Interface>>,
+}
 
 /// The work that an update did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,7 +171,7 @@ impl CodeIndex {
             key,
             content: *blake3::hash(content).as_bytes(),
             size: content.len(),
-            interface: interface(&facts, &keys),
+            interface: Arc::new(Interface::new(&facts, &keys)),
             keys: Arc::new(keys),
             symbols: self.names.of_file(&facts),
             facts: Arc::new(facts),
@@ -169,7 +184,10 @@ impl CodeIndex {
     fn resolve(&mut self) -> usize {
         let (project, manifests) = self.project();
         let surroundings = self.surroundings(&manifests);
-        let mut stale: BTreeMap<Family, Vec<Stale>> = BTreeMap::new();
+        self.resolved.retain(|path, _| self.files.contains_key(path));
+        let changed_names = self.changed_names();
+        let mut keys: BTreeMap<Arc<str>, [u8; 32]> = BTreeMap::new();
+        let mut stale: BTreeMap<Family, Vec<Arc<str>>> = BTreeMap::new();
         for (path, file) in &self.files {
             let family = file.facts.language.family();
             let mut hasher = surroundings.get(&family).cloned().unwrap_or_default();
@@ -178,14 +196,17 @@ impl CodeIndex {
                 hasher.update(&file.key.0);
             }
             let key = *hasher.finalize().as_bytes();
-            if self.resolved.get(path).is_none_or(|(known, _)| *known != key) {
-                stale.entry(family).or_default().push((path.clone(), key));
+            keys.insert(path.clone(), key);
+            let names = changed_names.get(&family).map(Vec::as_slice).unwrap_or_default();
+            let is_current = self.resolved.get(path).is_some_and(|known| {
+                known.key == key && !names.iter().any(|name| known.asked.binary_search(name).is_ok())
+            });
+            if !is_current {
+                stale.entry(family).or_default().push(path.clone());
             }
         }
-        self.resolved.retain(|path, _| self.files.contains_key(path));
-        let mut count = 0;
         if stale.is_empty() {
-            return count;
+            return 0;
         }
         self.drop_old_names();
         let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile {
@@ -196,26 +217,64 @@ impl CodeIndex {
         let is_stale = |file: &IndexedFile| stale.contains_key(&file.facts.language.family());
         let sources: Vec<SourceFile> =
             self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
-        let keys: Vec<Arc<SymbolKeys>> =
+        let symbols: Vec<Arc<SymbolKeys>> =
             self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
         let world = World::new(&sources, project, std::mem::take(&mut self.names));
-        for (family, files) in stale {
-            let numbered =
-                files.into_iter().filter_map(|(path, key)| Some((world.file_at(&path)?, path, key)));
-            let numbered: Vec<_> = numbered.collect();
-            count += numbered.len();
-            let groups: Vec<Vec<u32>> = if family.is_dynamic() {
-                vec![numbered.iter().map(|(file, ..)| *file).collect()]
-            } else {
-                numbered.iter().map(|(file, ..)| vec![*file]).collect()
-            };
-            let links = groups.iter().flat_map(|group| collect(&world, &keys, group));
-            for ((_, path, key), links) in numbered.iter().zip(links) {
-                self.resolved.insert(path.clone(), (*key, Arc::new(links)));
+        let mut count = 0;
+        for (family, mut paths) in stale {
+            if !family.is_dynamic() && !self.settle(family, &world, &symbols) {
+                let all = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
+                paths = all.map(|(path, _)| path.clone()).collect();
+            }
+            count += paths.len();
+            let numbers: Vec<u32> = paths.iter().filter_map(|path| world.file_at(path)).collect();
+            let groups: Vec<&[u32]> =
+                if family.is_dynamic() { vec![&numbers] } else { numbers.chunks(1).collect() };
+            let mut paths = paths.into_iter();
+            for group in groups {
+                drop(world.take_asked());
+                let links = collect(&world, &symbols, group);
+                let asked = if family.is_dynamic() { Arc::default() } else { world.take_asked() };
+                for (links, path) in links.into_iter().zip(&mut paths) {
+                    let key = keys.get(&path).copied().unwrap_or_default();
+                    let resolved = Resolved { key, links: Arc::new(links), asked: asked.clone() };
+                    self.resolved.insert(path, resolved);
+                }
             }
         }
         self.names = world.into_names();
         count
+    }
+
+    /// Returns the short hashes of the names whose declarations have changed since the last resolution.
+    fn changed_names(&self) -> BTreeMap<Family, Vec<u32>> {
+        let mut changed: BTreeMap<Family, Vec<u32>> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            if let Some(known) = self.settled.get(&family).and_then(|settled| settled.interfaces.get(path))
+                && !Arc::ptr_eq(known, &file.interface)
+            {
+                file.interface.add_differences(&known.declared, changed.entry(family).or_default());
+            }
+        }
+        changed
+    }
+
+    /// Notes the state of a family. Returns false if more than the declarations of names in edited files has changed
+    /// since the last resolution.
+    fn settle(&mut self, family: Family, world: &World, symbols: &[Arc<SymbolKeys>]) -> bool {
+        let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
+        let interfaces = of_family.map(|(path, file)| (path.clone(), file.interface.clone())).collect();
+        let now = Settled { structure: world.structure(family, symbols), interfaces };
+        let is_same = self.settled.get(&family).is_some_and(|before| {
+            let is_edited = |path: &str| match (before.interfaces.get(path), now.interfaces.get(path)) {
+                (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
+                _ => true,
+            };
+            before.structure.is_equal_but(&now.structure, is_edited)
+        });
+        self.settled.insert(family, now);
+        is_same
     }
 
     /// Numbers the names anew if most of them are of files that are gone.
@@ -254,7 +313,7 @@ impl CodeIndex {
             let hasher = all.entry(family).or_insert_with(|| manifests.clone());
             hasher.update(path.as_bytes());
             hasher.update(&[0]);
-            hasher.update(if family.is_dynamic() { &file.key.0 } else { &file.interface });
+            hasher.update(if family.is_dynamic() { &file.key.0 } else { &file.interface.shape });
         }
         all
     }
@@ -266,7 +325,7 @@ impl CodeIndex {
 
     /// Returns the relationships that start in a file.
     pub(crate) fn links(&self, path: &str) -> Option<&Arc<FileLinks>> {
-        self.resolved.get(path).map(|(_, links)| links)
+        self.resolved.get(path).map(|known| &known.links)
     }
 
     /// Returns the number of files.

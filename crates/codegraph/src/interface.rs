@@ -1,26 +1,163 @@
 //! The interface of a file: the part of its facts that the resolution of other files can depend on. An edit
 //! inside of a function leaves it as it is.
 
-use crate::facts::{DefinitionKind, Expression, ExpressionId, FileFacts, Flow, Span};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::facts::{
+    Definition, DefinitionKind, Expression, ExpressionId, FileFacts, Flow, Import, ImportKind, Span,
+};
+use crate::fast_hash::short_hash;
 use crate::symbols::SymbolKeys;
 
 /// Maximum number of expressions that one declaration contributes.
 const MAXIMUM_EXPRESSIONS: usize = 4_000;
 
-/// Returns a hash of the interface of a file.
-pub(crate) fn interface(facts: &FileFacts, keys: &SymbolKeys) -> [u8; 32] {
-    let mut writer = Writer { facts, ordinals: ordinals(facts), hasher: blake3::Hasher::new() };
-    writer.text(facts.language.name());
-    writer.text(&facts.package);
-    for (at, definition) in facts.definitions.iter().enumerate() {
-        if writer.is_nested(at) || definition.kind == DefinitionKind::Lambda {
-            continue;
+/// The interface of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interface {
+    /// Hash of what may change the meaning of any name: the types, modules and imports of everything.
+    pub(crate) shape: [u8; 32],
+    /// Functions, variables and single imports: hashes of their names, in ascending order, and of what is declared.
+    pub(crate) declared: Arc<[(u32, [u8; 32])]>,
+}
+
+impl Interface {
+    /// Creates the interface of a file.
+    pub(crate) fn new(facts: &FileFacts, keys: &SymbolKeys) -> Self {
+        let places = places(facts, keys);
+        let mut writer = Writer { facts, places, written: Vec::new(), declared: BTreeMap::new() };
+        writer.text(facts.language.name());
+        writer.text(&facts.package);
+        let mut shape = std::mem::take(&mut writer.written);
+        for (at, definition) in facts.definitions.iter().enumerate() {
+            if writer.places.get(at).is_none_or(|place| *place == Inside::Hidden) {
+                continue;
+            }
+            writer.definition(at, definition, keys);
+            if definition.kind.is_function() {
+                writer.declare(facts.name(definition.name));
+            } else {
+                shape.append(&mut writer.written);
+            }
         }
-        writer.text(facts.name(definition.name));
-        writer.text(keys.definitions.get(at).and_then(Option::as_deref).unwrap_or(""));
-        writer.number(definition.kind as u32);
-        writer.number(definition.visibility as u32);
-        writer.number(writer.ordinal(definition.parent));
+        for variable in &facts.variables {
+            if variable.kind.is_shared() {
+                writer.number(variable.kind as u32);
+                writer.place(variable.scope);
+                writer.expression(variable.declared);
+                writer.declare(facts.name(variable.name));
+            }
+        }
+        for flow in &facts.flows {
+            if let Flow::Assign { target, value } = flow
+                && let Expression::Variable(variable) = facts.expression(*target)
+                && let Some(known) = facts.variables.get(variable as usize)
+                && known.kind.is_shared()
+            {
+                writer.text("=");
+                writer.place(known.scope);
+                writer.expression(*value);
+                writer.declare(facts.name(known.name));
+            }
+        }
+        for import in &facts.imports {
+            writer.import(import);
+            if matches!(import.kind, ImportKind::All | ImportKind::Include) {
+                shape.append(&mut writer.written);
+            } else {
+                writer.declare(facts.name(import.alias));
+            }
+        }
+        Self { shape: *blake3::hash(&shape).as_bytes(), declared: writer.declared.into_iter().collect() }
+    }
+
+    /// Adds the hashes of the names whose declarations differ from those of another interface.
+    pub(crate) fn add_differences(&self, other: &[(u32, [u8; 32])], into: &mut Vec<u32>) {
+        let (mut own, mut others) = (self.declared.iter().peekable(), other.iter().peekable());
+        loop {
+            match (own.peek(), others.peek()) {
+                (Some(one), Some(two)) if one.0 == two.0 => {
+                    if one.1 != two.1 {
+                        into.push(one.0);
+                    }
+                    own.next();
+                    others.next();
+                }
+                (Some(one), two) if two.is_none_or(|two| one.0 < two.0) => {
+                    into.push(one.0);
+                    own.next();
+                }
+                (_, Some(two)) => {
+                    into.push(two.0);
+                    others.next();
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// The place of a definition in an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Inside {
+    /// Its number among the types and modules.
+    Shape(u32),
+    /// The key of a function.
+    Function(Arc<str>),
+    /// None: nothing outside of the file can depend on it.
+    Hidden,
+}
+
+/// The text of an interface, in parts.
+struct Writer<'a> {
+    facts: &'a FileFacts,
+    places: Vec<Inside>,
+    /// Declaration that is being written.
+    written: Vec<u8>,
+    declared: BTreeMap<u32, [u8; 32]>,
+}
+
+/// Returns the places of the definitions. Functions inside of functions have none. A type inside of a function has
+/// one, because it may implement something from elsewhere.
+fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Inside> {
+    let mut places: Vec<Inside> = Vec::with_capacity(facts.definitions.len());
+    let mut is_inside: Vec<bool> = Vec::with_capacity(facts.definitions.len());
+    let mut next = 0;
+    for (at, definition) in facts.definitions.iter().enumerate() {
+        let around = facts.definitions.get(definition.parent as usize);
+        let inside = at != 0
+            && (around.is_some_and(|around| around.kind.is_function())
+                || is_inside.get(definition.parent as usize).copied().unwrap_or(false));
+        is_inside.push(inside);
+        let is_hidden = inside && definition.kind == DefinitionKind::Function;
+        if is_hidden || definition.kind == DefinitionKind::Lambda {
+            places.push(Inside::Hidden);
+        } else if definition.kind.is_function() {
+            places.push(Inside::Function(keys.definitions.get(at).cloned().flatten().unwrap_or_default()));
+        } else {
+            places.push(Inside::Shape(next));
+            next += 1;
+        }
+    }
+    places
+}
+
+impl Writer<'_> {
+    /// Counts what was written to the declarations of a name.
+    fn declare(&mut self, name: &str) {
+        let known = self.declared.entry(short_hash(name)).or_default();
+        self.written.extend_from_slice(known);
+        *known = *blake3::hash(&self.written).as_bytes();
+        self.written.clear();
+    }
+
+    fn definition(&mut self, at: usize, definition: &Definition, keys: &SymbolKeys) {
+        self.text(self.facts.name(definition.name));
+        self.text(keys.definitions.get(at).and_then(Option::as_deref).unwrap_or(""));
+        self.number(definition.kind as u32);
+        self.number(definition.visibility as u32);
+        self.place(definition.parent);
         let traits = definition.traits;
         let bits = [
             traits.is_test,
@@ -33,92 +170,45 @@ pub(crate) fn interface(facts: &FileFacts, keys: &SymbolKeys) -> [u8; 32] {
             traits.is_exported,
             definition.receiver.is_some(),
         ];
-        writer.hasher.update(&bits.map(u8::from));
-        writer.expression(definition.result);
-        writer.expression(definition.attached_to);
+        self.written.extend(bits.map(u8::from));
+        self.expression(definition.result);
+        self.expression(definition.attached_to);
         for base in &definition.bases {
-            writer.number(u32::from(base.is_implemented));
-            writer.expression(base.expression);
+            self.number(u32::from(base.is_implemented));
+            self.expression(base.expression);
         }
-        writer.text(";");
-    }
-    for variable in &facts.variables {
-        if variable.kind.is_shared() {
-            writer.text(facts.name(variable.name));
-            writer.number(variable.kind as u32);
-            writer.number(writer.ordinal(variable.scope));
-            writer.expression(variable.declared);
-        }
-    }
-    for flow in &facts.flows {
-        if let Flow::Assign { target, value } = flow
-            && let Expression::Variable(variable) = facts.expression(*target)
-            && let Some(known) = facts.variables.get(variable as usize)
-            && known.kind.is_shared()
-        {
-            writer.text(facts.name(known.name));
-            writer.number(writer.ordinal(known.scope));
-            writer.expression(*value);
-        }
-    }
-    for import in &facts.imports {
-        writer.text(&import.path);
-        writer.text(facts.name(import.member));
-        writer.text(facts.name(import.alias));
-        writer.number(import.kind as u32);
-        writer.number(u32::from(import.level));
-        writer.number(writer.ordinal(import.scope));
-        writer.number(u32::from(import.is_exported));
-    }
-    *writer.hasher.finalize().as_bytes()
-}
-
-struct Writer<'a> {
-    facts: &'a FileFacts,
-    /// Number of each definition among those of the interface; `None` for others.
-    ordinals: Vec<Option<u32>>,
-    hasher: blake3::Hasher,
-}
-
-/// Numbers the definitions that other files can depend on: all but functions inside of functions. A type inside of
-/// a function counts, because it may implement something from elsewhere.
-fn ordinals(facts: &FileFacts) -> Vec<Option<u32>> {
-    let mut ordinals: Vec<Option<u32>> = Vec::with_capacity(facts.definitions.len());
-    let mut is_inside: Vec<bool> = Vec::with_capacity(facts.definitions.len());
-    let mut next = 0;
-    for (at, definition) in facts.definitions.iter().enumerate() {
-        let around = facts.definitions.get(definition.parent as usize);
-        let inside = at != 0
-            && (around.is_some_and(|around| around.kind.is_function())
-                || is_inside.get(definition.parent as usize).copied().unwrap_or(false));
-        is_inside.push(inside);
-        let is_hidden = inside && definition.kind == DefinitionKind::Function;
-        if is_hidden || definition.kind == DefinitionKind::Lambda {
-            ordinals.push(None);
-        } else {
-            ordinals.push(Some(next));
-            next += 1;
-        }
-    }
-    ordinals
-}
-
-impl Writer<'_> {
-    fn is_nested(&self, definition: usize) -> bool {
-        self.ordinals.get(definition).copied().flatten().is_none()
+        self.text(";");
     }
 
-    fn ordinal(&self, definition: u32) -> u32 {
-        self.ordinals.get(definition as usize).copied().flatten().unwrap_or(u32::MAX)
+    fn import(&mut self, import: &Import) {
+        self.text(&import.path);
+        self.text(self.facts.name(import.member));
+        self.text(self.facts.name(import.alias));
+        self.number(import.kind as u32);
+        self.number(u32::from(import.level));
+        self.place(import.scope);
+        self.number(u32::from(import.is_exported));
+    }
+
+    /// Writes which definition this is, so that others before it do not change what is written.
+    fn place(&mut self, definition: u32) {
+        match self.places.get(definition as usize) {
+            Some(Inside::Shape(number)) => self.number(*number),
+            Some(Inside::Function(key)) => {
+                let key = key.clone();
+                self.text(&key);
+            }
+            Some(Inside::Hidden) | None => self.text("?"),
+        }
     }
 
     fn text(&mut self, text: &str) {
-        self.hasher.update(text.as_bytes());
-        self.hasher.update(&[0]);
+        self.written.extend_from_slice(text.as_bytes());
+        self.written.push(0);
     }
 
     fn number(&mut self, number: u32) {
-        self.hasher.update(&number.to_le_bytes());
+        self.written.extend_from_slice(&number.to_le_bytes());
     }
 
     /// Writes the beginning of an expression with several parts.
@@ -143,19 +233,19 @@ impl Writer<'_> {
                 Expression::Name { name, scope } => {
                     self.text("name");
                     self.text(facts.name(name));
-                    self.number(self.ordinal(scope));
+                    self.place(scope);
                 }
                 Expression::Variable(variable) => {
                     if let Some(variable) = facts.variables.get(variable as usize) {
                         self.text("variable");
                         self.number(variable.kind as u32);
                         self.text(facts.name(variable.name));
-                        self.number(self.ordinal(variable.scope));
+                        self.place(variable.scope);
                     }
                 }
                 Expression::Definition(definition) => {
                     self.text("definition");
-                    self.number(self.ordinal(definition));
+                    self.place(definition);
                 }
                 Expression::Member { object, name } => {
                     self.text(".");
@@ -181,11 +271,11 @@ impl Writer<'_> {
                 }
                 Expression::This { scope } => {
                     self.text("this");
-                    self.number(self.ordinal(scope));
+                    self.place(scope);
                 }
                 Expression::Super { scope } => {
                     self.text("super");
-                    self.number(self.ordinal(scope));
+                    self.place(scope);
                 }
                 Expression::Keyword { name, value } => {
                     self.text("=");

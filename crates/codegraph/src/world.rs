@@ -4,19 +4,22 @@
 mod imports;
 mod lookup;
 mod names;
+mod structure;
 mod types;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use crate::facts::{DefinitionKind, FileFacts, Name};
-use crate::fast_hash::FastMap;
+use crate::fast_hash::{FastHasher, FastMap, short_hash};
 use crate::language::Family;
 use crate::project::Project;
 
 pub(crate) use lookup::Search;
 pub(crate) use names::{Names, Symbol};
+pub(crate) use structure::Structure;
 
 /// The number of a definition in the whole project.
 pub(crate) type GlobalDefinition = u32;
@@ -107,6 +110,8 @@ pub(crate) struct World {
     is_present: Vec<bool>,
     /// Paths of things outside of the project, which look-ups discover.
     externals: RefCell<Externals>,
+    /// Short hashes of the names that were looked up.
+    asked: RefCell<HashSet<u32, BuildHasherDefault<FastHasher>>>,
     expression_count: u32,
     /// File of each definition.
     pub(crate) file_of_definition: Vec<FileId>,
@@ -136,7 +141,7 @@ pub(crate) struct World {
     /// Types that inherit from a type.
     pub(crate) heirs: FastMap<GlobalDefinition, Vec<GlobalDefinition>>,
     /// Functions and methods by family and name, for calls of which only the name is known.
-    pub(crate) by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
+    by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
     /// Values that flow to variables of files and types, by variable: file and expression.
     pub(crate) initial: FastMap<GlobalVariable, Vec<u32>>,
 }
@@ -152,6 +157,7 @@ impl World {
             is_present: vec![false; names.len()],
             names,
             externals: RefCell::default(),
+            asked: RefCell::default(),
             expression_count: 0,
             file_of_definition: Vec::new(),
             file_of_variable: Vec::new(),
@@ -201,6 +207,7 @@ impl World {
 
     /// Returns the symbol of a name that the project has.
     pub(crate) fn known_symbol(&self, name: &str) -> Option<Symbol> {
+        self.asked.borrow_mut().insert(short_hash(name));
         let symbol = self.names.known(name)?;
         self.is_present.get(symbol as usize).copied().unwrap_or(false).then_some(symbol)
     }
@@ -208,6 +215,24 @@ impl World {
     /// Returns the name of a symbol.
     pub(crate) fn name(&self, symbol: Symbol) -> &str {
         self.names.name(symbol)
+    }
+
+    /// Notes that a name is looked up.
+    fn ask(&self, symbol: Symbol) {
+        self.asked.borrow_mut().insert(self.names.hash(symbol));
+    }
+
+    /// Returns the short hashes of the names that were looked up since the last call, in ascending order.
+    pub(crate) fn take_asked(&self) -> Arc<[u32]> {
+        let mut asked: Vec<u32> = self.asked.take().into_iter().collect();
+        asked.sort_unstable();
+        asked.into()
+    }
+
+    /// Returns the functions and methods of a name.
+    pub(crate) fn named(&self, family: Family, name: Symbol) -> &[GlobalDefinition] {
+        self.ask(name);
+        self.by_name.get(&(family, name)).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the names for the next world.

@@ -309,7 +309,7 @@ impl Collector<'_, '_> {
             *self.links.unresolved.entry(definition).or_insert(0) += 1;
         }
         let symbol = self.found.symbol(name);
-        let Some(named) = self.world.by_name.get(&(self.found.family, symbol)) else { return };
+        let named = self.world.named(self.found.family, symbol);
         let fits = |definition: &GlobalDefinition| {
             let is_method = self.world.class_around(*definition).is_some();
             is_method == is_member && self.world.kind(*definition) != DefinitionKind::Constructor

@@ -140,6 +140,7 @@ impl World {
         name: Symbol,
         search: &Search,
     ) -> Vec<Entry> {
+        self.ask(name);
         let Some(found) = self.file(file) else { return Vec::new() };
         let mut at = scope;
         while let Some(definition) = found.facts.definitions.get(at as usize) {
@@ -221,6 +222,7 @@ impl World {
 
     /// Looks a name up in a module.
     pub(crate) fn look_up_in_module(&self, module: ModuleId, name: Symbol, search: &Search) -> Vec<Entry> {
+        self.ask(name);
         if !search.step() {
             return Vec::new();
         }
@@ -293,6 +295,7 @@ impl World {
 
     /// Returns the entries of a name in a scope itself.
     pub(super) fn in_scope(&self, scope: GlobalDefinition, name: Symbol) -> Option<&Vec<Entry>> {
+        self.ask(name);
         self.scopes.get(&(scope, name))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::facts::FileFacts;
-use crate::fast_hash::FastMap;
+use crate::fast_hash::{FastMap, short_hash};
 
 /// The number of a name in the whole project.
 pub(crate) type Symbol = u32;
@@ -12,13 +12,15 @@ pub(crate) type Symbol = u32;
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     names: Vec<Arc<str>>,
+    /// Short hash of each.
+    hashes: Vec<u32>,
     numbers: FastMap<Arc<str>, Symbol>,
 }
 
 impl Default for Names {
     /// Returns the empty name alone, whose number is 0.
     fn default() -> Self {
-        let mut names = Self { names: Vec::new(), numbers: FastMap::default() };
+        let mut names = Self { names: Vec::new(), hashes: Vec::new(), numbers: FastMap::default() };
         names.number("");
         names
     }
@@ -31,6 +33,7 @@ impl Names {
             return *number;
         }
         let number = crate::builder::count(self.names.len());
+        self.hashes.push(short_hash(name));
         let name: Arc<str> = name.into();
         self.names.push(name.clone());
         self.numbers.insert(name, number);
@@ -50,6 +53,11 @@ impl Names {
     /// Returns a name.
     pub(crate) fn name(&self, symbol: Symbol) -> &str {
         self.names.get(symbol as usize).map_or("", |name| name)
+    }
+
+    /// Returns the short hash of a name.
+    pub(crate) fn hash(&self, symbol: Symbol) -> u32 {
+        self.hashes.get(symbol as usize).copied().unwrap_or(0)
     }
 
     /// Returns the number of names.

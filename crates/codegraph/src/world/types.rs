@@ -373,6 +373,7 @@ impl World {
 
     /// Returns a member of a type, without those of the first types of its linearisation.
     pub(crate) fn find_member_in(&self, class: GlobalDefinition, name: Symbol, skip: usize) -> Vec<Entry> {
+        self.ask(name);
         let class = self.canonical(class);
         if self.kind(class).is_function() {
             return Vec::new();

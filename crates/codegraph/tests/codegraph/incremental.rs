@@ -360,6 +360,50 @@ fn an_edit_inside_of_a_function_resolves_its_file_alone() {
     }
 }
 
+#[test]
+fn a_new_declaration_resolves_the_files_that_look_for_its_name() {
+    let mut files = Files::of(&[
+        ("src/lib.rs", "pub mod a;\npub mod b;\npub mod c;\npub mod d;\n"),
+        ("src/a.rs", "pub struct One;\npub fn make() -> One { One }\n"),
+        ("src/b.rs", "use crate::a::*;\npub fn f() { brand_new() }\n"),
+        ("src/c.rs", "pub fn g() { crate::a::make(); }\n"),
+        ("src/d.rs", "pub fn h(x: &dyn Fn()) { x.brand_new() }\n"),
+    ]);
+    let mut index = CodeIndex::build(&files, ExtractLimits::default());
+    let before = everything(&index);
+    let text = "pub struct One;\npub fn brand_new() {}\npub fn make() -> One { One }\n";
+    let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.as_bytes().to_vec());
+    let update = index.apply(vec![change], &mut NoStore);
+    assert_eq!(update.resolved, 3, "a itself, b and d, but neither c nor lib");
+    let after = everything(&index);
+    assert_ne!(before, after);
+    assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())));
+    let text = text.replace("make() -> One", "make() -> u8");
+    let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.into_bytes());
+    assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 2, "a itself and c");
+    assert_eq!(everything(&index), everything(&CodeIndex::build(&files, ExtractLimits::default())));
+}
+
+#[test]
+fn a_function_that_hides_a_type_changes_what_its_name_means_elsewhere() {
+    let mut files = Files::of(&[
+        ("src/lib.rs", "pub mod a;\npub mod b;\npub mod c;\n"),
+        ("src/a.rs", "pub use crate::c::Thing;\n"),
+        ("src/b.rs", "use crate::a::Thing;\nimpl Thing { pub fn act(&self) { near() } }\nfn near() {}\n"),
+        ("src/c.rs", "pub struct Thing;\npub fn user(x: &Thing) { x.act() }\n"),
+    ]);
+    let mut index = CodeIndex::build(&files, ExtractLimits::default());
+    for text in ["pub fn Thing() {}\n", "pub use crate::c::Thing;\n", "pub use crate::c::user as Thing;\n"] {
+        let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.as_bytes().to_vec());
+        index.apply(vec![change], &mut NoStore);
+        assert_eq!(
+            everything(&index),
+            everything(&CodeIndex::build(&files, ExtractLimits::default())),
+            "{text}"
+        );
+    }
+}
+
 /// A store in memory that counts.
 #[derive(Default)]
 struct Memory {
