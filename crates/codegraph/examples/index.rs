@@ -80,37 +80,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     by_size.sort_by_key(|(_, content)| content.len());
     let mut live = LiveGraph::new("folder");
     live.rebuild(&index)?;
-    if let Some((path, content)) = by_size.get(by_size.len() * 3 / 4) {
-        let mut times: Vec<_> = (2..22)
-            .map(|lines| {
-                let content = [b"\n".repeat(lines).as_slice(), content].concat();
+    for at in [by_size.len() * 3 / 4, by_size.len() * 98 / 100] {
+        let Some((path, content)) = by_size.get(at) else { continue };
+        let kinds: [(&str, fn(usize) -> String); 3] = [
+            ("new lines", |times| "\n".repeat(times + 1)),
+            ("a new function", |times| format!("\nfn a_new_function_{times}() {{ println!() }}\n")),
+            ("a new type", |times| format!("\nstruct ANewType{times};\n")),
+        ];
+        for (what, added) in kinds {
+            let mut times = Vec::new();
+            let mut resolved = 0;
+            for time in 0..20 {
+                let content = [content.as_slice(), added(time).as_bytes()].concat();
                 let started = Instant::now();
-                index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
-                let graph = live.graph(&index);
-                let all = started.elapsed();
+                let change = Change::Written { path: path.clone(), content };
+                resolved = index.apply(vec![change], &mut NoStore).resolved;
+                let graph = live.graph(&index)?;
+                times.push(started.elapsed());
                 drop(graph);
-                all
-            })
-            .collect();
-        times.sort_unstable();
-        let (first, middle) =
-            (times.first().copied().unwrap_or_default(), times.get(10).copied().unwrap_or_default());
-        println!("new lines before, 20 times: {first:.2?} at best, {middle:.2?} in the middle");
-        for (what, before, after) in [
-            ("a new line before", "\n", ""),
-            ("a new function", "", "\nfn a_new_function() { println!() }\n"),
-            ("the old text", "", ""),
-        ] {
-            let content = [before.as_bytes(), content, after.as_bytes()].concat();
-            let started = Instant::now();
-            let update = index.apply(vec![Change::Written { path: path.clone(), content }], &mut NoStore);
-            let applied = started.elapsed();
-            let graph = live.graph(&index)?;
-            let all = started.elapsed();
-            drop(graph);
+            }
+            times.sort_unstable();
+            let [best, middle] = [0, 10].map(|at| times.get(at).copied().unwrap_or_default());
             println!(
-                "{what} in {path}: {} resolved in {applied:.2?}, with the graph {all:.2?}",
-                update.resolved
+                "{what} in {path}, 20 times: {resolved} files resolved, visible after {best:.2?} at best, {middle:.2?} in \
+                 the middle"
             );
         }
     }

@@ -42,6 +42,7 @@ mod project;
 mod relation;
 mod solve;
 mod sources;
+mod sweep;
 mod symbols;
 mod world;
 
@@ -57,3 +58,4 @@ pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
 pub use language::{Family, Language};
 pub use relation::{Confidence, LABELS, PROPERTIES, Relation, Via};
 pub use sources::{Change, Sources};
+pub use sweep::{Due, Freshness, Stamp, Sweep};

@@ -388,19 +388,24 @@ fn a_new_declaration_resolves_the_files_that_look_for_its_name() {
 fn a_function_that_hides_a_type_changes_what_its_name_means_elsewhere() {
     let mut files = Files::of(&[
         ("src/lib.rs", "pub mod a;\npub mod b;\npub mod c;\n"),
-        ("src/a.rs", "pub use crate::c::Thing;\n"),
+        ("src/a.rs", "pub use crate::c::Real as Thing;\n"),
         ("src/b.rs", "use crate::a::Thing;\nimpl Thing { pub fn act(&self) { near() } }\nfn near() {}\n"),
-        ("src/c.rs", "pub struct Thing;\npub fn user(x: &Thing) { x.act() }\n"),
+        // It never looks for the name, but for a method that the block adds to its own type.
+        ("src/c.rs", "pub struct Real;\npub fn user(x: &Real) { x.act() }\n"),
     ]);
     let mut index = CodeIndex::build(&files, ExtractLimits::default());
-    for text in ["pub fn Thing() {}\n", "pub use crate::c::Thing;\n", "pub use crate::c::user as Thing;\n"] {
+    let mut live = LiveGraph::new("project");
+    for text in
+        ["pub fn Thing() {}\n", "pub use crate::c::Real as Thing;\n", "pub use crate::c::user as Thing;\n"]
+    {
+        let before = everything(&index);
         let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.as_bytes().to_vec());
-        index.apply(vec![change], &mut NoStore);
-        assert_eq!(
-            everything(&index),
-            everything(&CodeIndex::build(&files, ExtractLimits::default())),
-            "{text}"
-        );
+        assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 4, "all files");
+        let after = everything(&index);
+        let call = |rows: &[String]| rows.iter().any(|row| row.starts_with("src/c.rs#user CALLS"));
+        assert_ne!(call(&before), call(&after), "{text}");
+        assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())), "{text}");
+        assert_eq!(after, everything_of(&live.graph(&index).unwrap()), "{text}");
     }
 }
 

@@ -16,3 +16,4 @@ mod languages;
 mod pycg;
 mod queries;
 mod resolution;
+mod sweep;
