@@ -12,7 +12,7 @@ use crate::links::{FileLinks, collect};
 use crate::project::{Project, is_manifest};
 use crate::sources::{Change, Sources};
 use crate::symbols::SymbolKeys;
-use crate::world::{Names, SourceFile, Structure, Symbol, World};
+use crate::world::{Names, SourceFile, Structure, StructureChange, Symbol, World};
 
 /// Number of names of files that are gone that are kept at most, besides as many as there are.
 const SPARE_NAMES: usize = 10_000;
@@ -59,6 +59,13 @@ struct Resolved {
     links: Arc<FileLinks>,
     /// Short hashes of the names whose declarations they depend on.
     asked: Arc<[u32]>,
+}
+
+impl Resolved {
+    /// Returns true if the relationships depend on the declarations of one of some names, by their short hashes.
+    fn has_asked(&self, names: &[u32]) -> bool {
+        names.iter().any(|name| self.asked.binary_search(name).is_ok())
+    }
 }
 
 /// The state of a family at its last resolution.
@@ -197,10 +204,12 @@ impl CodeIndex {
             }
             let key = *hasher.finalize().as_bytes();
             keys.insert(path.clone(), key);
-            let names = changed_names.get(&family).map(Vec::as_slice).unwrap_or_default();
-            let is_current = self.resolved.get(path).is_some_and(|known| {
-                known.key == key && !names.iter().any(|name| known.asked.binary_search(name).is_ok())
-            });
+            let has_asked = |known: &Resolved| {
+                let names = changed_names.get(&family);
+                names.is_some_and(|names| names.as_ref().is_none_or(|names| known.has_asked(names)))
+            };
+            let is_current =
+                self.resolved.get(path).is_some_and(|known| known.key == key && !has_asked(known));
             if !is_current {
                 stale.entry(family).or_default().push(path.clone());
             }
@@ -222,9 +231,14 @@ impl CodeIndex {
         let world = World::new(&sources, project, std::mem::take(&mut self.names));
         let mut count = 0;
         for (family, mut paths) in stale {
-            if !family.is_dynamic() && !self.settle(family, &world, &symbols) {
-                let all = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
-                paths = all.map(|(path, _)| path.clone()).collect();
+            if !family.is_dynamic() {
+                let change = self.settle(family, &world, &symbols);
+                let is_affected = |(path, file): &(&Arc<str>, &IndexedFile)| {
+                    file.facts.language.family() == family
+                        && (paths.contains(path)
+                            || change.as_ref().is_none_or(|change| self.depends_on(path, change)))
+                };
+                paths = self.files.iter().filter(is_affected).map(|(path, _)| path.clone()).collect();
             }
             count += paths.len();
             let numbers: Vec<u32> = paths.iter().filter_map(|path| world.file_at(path)).collect();
@@ -246,35 +260,46 @@ impl CodeIndex {
         count
     }
 
-    /// Returns the short hashes of the names whose declarations have changed since the last resolution.
-    fn changed_names(&self) -> BTreeMap<Family, Vec<u32>> {
-        let mut changed: BTreeMap<Family, Vec<u32>> = BTreeMap::new();
+    /// Returns the short hashes of the names whose declarations have changed since the last resolution, or `None` if
+    /// that is not all that has.
+    fn changed_names(&self) -> BTreeMap<Family, Option<Vec<u32>>> {
+        let mut changed: BTreeMap<Family, Option<Vec<u32>>> = BTreeMap::new();
         for (path, file) in &self.files {
             let family = file.facts.language.family();
             if let Some(known) = self.settled.get(&family).and_then(|settled| settled.interfaces.get(path))
                 && !Arc::ptr_eq(known, &file.interface)
             {
-                file.interface.add_differences(&known.declared, changed.entry(family).or_default());
+                let names = changed.entry(family).or_insert_with(|| Some(Vec::new()));
+                if let Some(found) = names
+                    && !file.interface.add_differences(known, found)
+                {
+                    *names = None;
+                }
             }
         }
         changed
     }
 
-    /// Notes the state of a family. Returns false if more than the declarations of names in edited files has changed
-    /// since the last resolution.
-    fn settle(&mut self, family: Family, world: &World, symbols: &[Arc<SymbolKeys>]) -> bool {
+    /// Notes the state of a family. Returns what has changed in the structure of the types since the last
+    /// resolution, or `None` if that can be anything.
+    fn settle(
+        &mut self,
+        family: Family,
+        world: &World,
+        symbols: &[Arc<SymbolKeys>],
+    ) -> Option<StructureChange> {
         let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
         let interfaces = of_family.map(|(path, file)| (path.clone(), file.interface.clone())).collect();
-        let now = Settled { structure: world.structure(family, symbols), interfaces };
-        let is_same = self.settled.get(&family).is_some_and(|before| {
-            let is_edited = |path: &str| match (before.interfaces.get(path), now.interfaces.get(path)) {
-                (Some(before), Some(now)) => !Arc::ptr_eq(before, now),
-                _ => true,
-            };
-            before.structure.is_equal_but(&now.structure, is_edited)
-        });
-        self.settled.insert(family, now);
-        is_same
+        let structure = world.structure(family, symbols);
+        let change = self.settled.get(&family).and_then(|before| structure.change(&before.structure));
+        self.settled.insert(family, Settled { structure, interfaces });
+        change
+    }
+
+    /// Returns true if a change of the structure concerns a file.
+    fn depends_on(&self, path: &Arc<str>, change: &StructureChange) -> bool {
+        change.files.contains(path)
+            || self.resolved.get(path).is_none_or(|known| known.has_asked(&change.names))
     }
 
     /// Numbers the names anew if most of them are of files that are gone.

@@ -13,13 +13,18 @@ use crate::symbols::SymbolKeys;
 /// Maximum number of expressions that one declaration contributes.
 const MAXIMUM_EXPRESSIONS: usize = 4_000;
 
+/// Short hashes of names, in ascending order, and hashes of what is declared.
+type Declarations = Arc<[(u32, [u8; 32])]>;
+
 /// The interface of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interface {
-    /// Hash of what may change the meaning of any name: the types, modules and imports of everything.
+    /// Hash of what may change the meaning of any name: bases of types, modules and imports of everything.
     pub(crate) shape: [u8; 32],
     /// Functions, variables and single imports: hashes of their names, in ascending order, and of what is declared.
-    pub(crate) declared: Arc<[(u32, [u8; 32])]>,
+    declared: Declarations,
+    /// Types, likewise.
+    types: Declarations,
 }
 
 impl Interface {
@@ -27,6 +32,7 @@ impl Interface {
     pub(crate) fn new(facts: &FileFacts, keys: &SymbolKeys) -> Self {
         let places = places(facts, keys);
         let mut writer = Writer { facts, places, written: Vec::new(), declared: BTreeMap::new() };
+        let mut types = BTreeMap::new();
         writer.text(facts.language.name());
         writer.text(&facts.package);
         let mut shape = std::mem::take(&mut writer.written);
@@ -35,10 +41,19 @@ impl Interface {
                 continue;
             }
             writer.definition(at, definition, keys);
+            let is_shape = !definition.bases.is_empty()
+                || matches!(definition.kind, DefinitionKind::Module | DefinitionKind::Namespace);
             if definition.kind.is_function() {
                 writer.declare(facts.name(definition.name));
-            } else {
+            } else if is_shape {
                 shape.append(&mut writer.written);
+            } else if definition.kind == DefinitionKind::Extension {
+                // Its members are declared on their own, and the structure of the types has its type.
+                writer.written.clear();
+            } else {
+                std::mem::swap(&mut writer.declared, &mut types);
+                writer.declare(facts.name(definition.name));
+                std::mem::swap(&mut writer.declared, &mut types);
             }
         }
         for variable in &facts.variables {
@@ -69,31 +84,47 @@ impl Interface {
                 writer.declare(facts.name(import.alias));
             }
         }
-        Self { shape: *blake3::hash(&shape).as_bytes(), declared: writer.declared.into_iter().collect() }
+        Self {
+            shape: *blake3::hash(&shape).as_bytes(),
+            declared: writer.declared.into_iter().collect(),
+            types: types.into_iter().collect(),
+        }
     }
 
-    /// Adds the hashes of the names whose declarations differ from those of another interface.
-    pub(crate) fn add_differences(&self, other: &[(u32, [u8; 32])], into: &mut Vec<u32>) {
-        let (mut own, mut others) = (self.declared.iter().peekable(), other.iter().peekable());
-        loop {
-            match (own.peek(), others.peek()) {
-                (Some(one), Some(two)) if one.0 == two.0 => {
-                    if one.1 != two.1 {
-                        into.push(one.0);
-                    }
-                    own.next();
-                    others.next();
+    /// Adds the hashes of the names whose declarations differ from those of another interface. Returns false if
+    /// that is not all: if a type has changed, which was known without its name, too.
+    pub(crate) fn add_differences(&self, other: &Self, into: &mut Vec<u32>) -> bool {
+        differences(&self.declared, &other.declared, |name, _| into.push(name));
+        let mut is_all = true;
+        differences(&self.types, &other.types, |name, is_changed| {
+            into.push(name);
+            is_all &= !is_changed;
+        });
+        is_all
+    }
+}
+
+/// Calls a function for each name whose declarations differ, with true if both have some.
+fn differences(own: &Declarations, other: &Declarations, mut found: impl FnMut(u32, bool)) {
+    let (mut own, mut other) = (own.iter().peekable(), other.iter().peekable());
+    loop {
+        match (own.peek(), other.peek()) {
+            (Some(one), Some(two)) if one.0 == two.0 => {
+                if one.1 != two.1 {
+                    found(one.0, true);
                 }
-                (Some(one), two) if two.is_none_or(|two| one.0 < two.0) => {
-                    into.push(one.0);
-                    own.next();
-                }
-                (_, Some(two)) => {
-                    into.push(two.0);
-                    others.next();
-                }
-                _ => break,
+                own.next();
+                other.next();
             }
+            (Some(one), two) if two.is_none_or(|two| one.0 < two.0) => {
+                found(one.0, false);
+                own.next();
+            }
+            (_, Some(two)) => {
+                found(two.0, false);
+                other.next();
+            }
+            _ => break,
         }
     }
 }
@@ -101,10 +132,8 @@ impl Interface {
 /// The place of a definition in an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Inside {
-    /// Its number among the types and modules.
-    Shape(u32),
-    /// The key of a function.
-    Function(Arc<str>),
+    /// Its key, or of a block that adds to a type the name of the type and a number.
+    Key(Arc<str>),
     /// None: nothing outside of the file can depend on it.
     Hidden,
 }
@@ -123,7 +152,7 @@ struct Writer<'a> {
 fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Inside> {
     let mut places: Vec<Inside> = Vec::with_capacity(facts.definitions.len());
     let mut is_inside: Vec<bool> = Vec::with_capacity(facts.definitions.len());
-    let mut next = 0;
+    let mut blocks: BTreeMap<&str, u32> = BTreeMap::new();
     for (at, definition) in facts.definitions.iter().enumerate() {
         let around = facts.definitions.get(definition.parent as usize);
         let inside = at != 0
@@ -133,11 +162,13 @@ fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Inside> {
         let is_hidden = inside && definition.kind == DefinitionKind::Function;
         if is_hidden || definition.kind == DefinitionKind::Lambda {
             places.push(Inside::Hidden);
-        } else if definition.kind.is_function() {
-            places.push(Inside::Function(keys.definitions.get(at).cloned().flatten().unwrap_or_default()));
+        } else if let Some(key) = keys.definitions.get(at).cloned().flatten() {
+            places.push(Inside::Key(key));
         } else {
-            places.push(Inside::Shape(next));
-            next += 1;
+            let name = keys.qualified.get(at).map_or("", |name| name);
+            let number = blocks.entry(name).or_insert(0_u32);
+            *number += 1;
+            places.push(Inside::Key(format!("{name}*{number}").into()));
         }
     }
     places
@@ -193,8 +224,7 @@ impl Writer<'_> {
     /// Writes which definition this is, so that others before it do not change what is written.
     fn place(&mut self, definition: u32) {
         match self.places.get(definition as usize) {
-            Some(Inside::Shape(number)) => self.number(*number),
-            Some(Inside::Function(key)) => {
+            Some(Inside::Key(key)) => {
                 let key = key.clone();
                 self.text(&key);
             }

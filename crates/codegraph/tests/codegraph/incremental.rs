@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::files::{Files, rows};
 
 /// Languages of the fixtures that the edits work on.
-const LANGUAGES: [&str; 6] = ["python", "rust", "go", "typescript", "java", "cpp"];
+const LANGUAGES: [&str; 8] = ["python", "rust", "go", "typescript", "java", "cpp", "csharp", "c"];
 
 /// An edit of one file. Numbers choose among the files and lines that there are.
 #[derive(Debug, Clone)]
@@ -381,6 +381,9 @@ fn a_new_declaration_resolves_the_files_that_look_for_its_name() {
     let text = text.replace("make() -> One", "make() -> u8");
     let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.into_bytes());
     assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 2, "a itself and c");
+    let text = "pub struct One;\npub struct New;\nimpl New { pub fn of() {} }\npub fn brand_new() {}\npub fn make() -> u8 { One }\n";
+    let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.as_bytes().to_vec());
+    assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 1, "nobody looks for a new type");
     assert_eq!(everything(&index), everything(&CodeIndex::build(&files, ExtractLimits::default())));
 }
 
@@ -400,12 +403,38 @@ fn a_function_that_hides_a_type_changes_what_its_name_means_elsewhere() {
     {
         let before = everything(&index);
         let change = write_to(&mut files.0, "src/a.rs".to_owned(), text.as_bytes().to_vec());
-        assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 4, "all files");
+        assert_eq!(index.apply(vec![change], &mut NoStore).resolved, 3, "all files but the root");
         let after = everything(&index);
         let call = |rows: &[String]| rows.iter().any(|row| row.starts_with("src/c.rs#user CALLS"));
         assert_ne!(call(&before), call(&after), "{text}");
         assert_eq!(after, everything(&CodeIndex::build(&files, ExtractLimits::default())), "{text}");
         assert_eq!(after, everything_of(&live.graph(&index).unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn a_block_that_belongs_to_another_type_changes_what_its_methods_mean_elsewhere() {
+    // The text of the methods is as before; only an import or a name of a type beside them differs.
+    for (before, after, from) in [
+        ("use crate::c::One as Thing;\n", "use crate::c::Two as Thing;\n", "src/a.rs"),
+        ("pub struct Thing;\n", "pub struct Other;\n", "src/a.rs"),
+    ] {
+        let rest = "impl Thing { pub fn act(&self) {} }\n";
+        let mut files = Files::of(&[
+            ("src/lib.rs", "pub mod a;\npub mod c;\n"),
+            ("src/c.rs", "pub struct One;\npub struct Two;\npub fn user(x: &One) { x.act(); y.act() }\n"),
+            (from, &format!("{before}{rest}")),
+        ]);
+        let mut index = CodeIndex::build(&files, ExtractLimits::default());
+        let first = everything(&index);
+        let change = write_to(&mut files.0, from.to_owned(), format!("{after}{rest}").into_bytes());
+        index.apply(vec![change], &mut NoStore);
+        let second = everything(&index);
+        let calls = |rows: &[String]| {
+            rows.iter().filter(|row| row.starts_with("src/c.rs#user ")).cloned().collect::<Vec<_>>()
+        };
+        assert_ne!(calls(&first), calls(&second), "{after}");
+        assert_eq!(second, everything(&CodeIndex::build(&files, ExtractLimits::default())), "{after}");
     }
 }
 
