@@ -13,6 +13,9 @@ use codegraph::{
     Sources, extract, is_indexed,
 };
 
+/// A kind of edit, and the text that it adds at the end of a file each time.
+type Edit = (&'static str, fn(usize) -> String);
+
 /// A folder of this machine.
 struct Folder(PathBuf);
 
@@ -82,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     live.rebuild(&index)?;
     for at in [by_size.len() * 3 / 4, by_size.len() * 98 / 100] {
         let Some((path, content)) = by_size.get(at) else { continue };
-        let kinds: [(&str, fn(usize) -> String); 3] = [
+        let kinds: [Edit; 3] = [
             ("new lines", |times| "\n".repeat(times + 1)),
             ("a new function", |times| format!("\nfn a_new_function_{times}() {{ println!() }}\n")),
             ("a new type", |times| format!("\nstruct ANewType{times};\n")),

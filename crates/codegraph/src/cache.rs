@@ -13,7 +13,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::facts::{FactsKey, FileFacts};
+use crate::facts::FileFacts;
+use crate::facts_key::FactsKey;
 use crate::index::FactsStore;
 use pack::{Pack, Place};
 
@@ -72,7 +73,7 @@ impl FactsFolder {
             if let Some((pack, places)) = Pack::open(&path) {
                 store.add(pack, places);
             } else {
-                // Nobody can use it. Another process may have removed it already.
+                // A pack that nobody can use. Another process may have removed it already.
                 drop(fs::remove_file(&path));
             }
         }

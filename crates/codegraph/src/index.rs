@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::extract::{ExtractLimits, extract, is_supported};
-use crate::facts::{FactsKey, FileFacts};
+use crate::facts::FileFacts;
+use crate::facts_key::FactsKey;
 use crate::interface::Interface;
 use crate::language::{Family, Language};
 use crate::links::{FileLinks, collect};
@@ -23,10 +24,10 @@ pub struct CodeIndex {
     limits: ExtractLimits,
     files: BTreeMap<Arc<str>, IndexedFile>,
     manifests: BTreeMap<String, Vec<u8>>,
-    /// What the manifests say, and a hash of them, until they change.
+    /// Content of the manifests as it was read, and a hash of it, until they change.
     project: Option<(Arc<Project>, blake3::Hasher)>,
     resolved: HashMap<Arc<str>, Resolved>,
-    /// What the relationships of each family that is resolved file by file follow from.
+    /// State of each family that is resolved file by file.
     settled: BTreeMap<Family, Settled>,
     names: Names,
     generation: u64,

@@ -37,7 +37,7 @@ impl Interface {
         writer.text(&facts.package);
         let mut shape = std::mem::take(&mut writer.written);
         for (at, definition) in facts.definitions.iter().enumerate() {
-            if writer.places.get(at).is_none_or(|place| *place == Inside::Hidden) {
+            if writer.places.get(at).is_none_or(|place| *place == Spot::Hidden) {
                 continue;
             }
             writer.definition(at, definition, keys);
@@ -48,7 +48,7 @@ impl Interface {
             } else if is_shape {
                 shape.append(&mut writer.written);
             } else if definition.kind == DefinitionKind::Extension {
-                // Its members are declared on their own, and the structure of the types has its type.
+                // The members are declared on their own, and the structure of the types has its type.
                 writer.written.clear();
             } else {
                 std::mem::swap(&mut writer.declared, &mut types);
@@ -131,17 +131,17 @@ fn differences(own: &Declarations, other: &Declarations, mut found: impl FnMut(u
 
 /// The place of a definition in an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Inside {
-    /// Its key, or of a block that adds to a type the name of the type and a number.
+enum Spot {
+    /// Key, or of a block that adds to a type the name of the type and a number.
     Key(Arc<str>),
-    /// None: nothing outside of the file can depend on it.
+    /// A definition that nothing outside of the file can depend on.
     Hidden,
 }
 
 /// The text of an interface, in parts.
 struct Writer<'a> {
     facts: &'a FileFacts,
-    places: Vec<Inside>,
+    places: Vec<Spot>,
     /// Declaration that is being written.
     written: Vec<u8>,
     declared: BTreeMap<u32, [u8; 32]>,
@@ -149,8 +149,8 @@ struct Writer<'a> {
 
 /// Returns the places of the definitions. Functions inside of functions have none. A type inside of a function has
 /// one, because it may implement something from elsewhere.
-fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Inside> {
-    let mut places: Vec<Inside> = Vec::with_capacity(facts.definitions.len());
+fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Spot> {
+    let mut places: Vec<Spot> = Vec::with_capacity(facts.definitions.len());
     let mut is_inside: Vec<bool> = Vec::with_capacity(facts.definitions.len());
     let mut blocks: BTreeMap<&str, u32> = BTreeMap::new();
     for (at, definition) in facts.definitions.iter().enumerate() {
@@ -161,14 +161,14 @@ fn places(facts: &FileFacts, keys: &SymbolKeys) -> Vec<Inside> {
         is_inside.push(inside);
         let is_hidden = inside && definition.kind == DefinitionKind::Function;
         if is_hidden || definition.kind == DefinitionKind::Lambda {
-            places.push(Inside::Hidden);
+            places.push(Spot::Hidden);
         } else if let Some(key) = keys.definitions.get(at).cloned().flatten() {
-            places.push(Inside::Key(key));
+            places.push(Spot::Key(key));
         } else {
             let name = keys.qualified.get(at).map_or("", |name| name);
             let number = blocks.entry(name).or_insert(0_u32);
             *number += 1;
-            places.push(Inside::Key(format!("{name}*{number}").into()));
+            places.push(Spot::Key(format!("{name}*{number}").into()));
         }
     }
     places
@@ -224,11 +224,11 @@ impl Writer<'_> {
     /// Writes which definition this is, so that others before it do not change what is written.
     fn place(&mut self, definition: u32) {
         match self.places.get(definition as usize) {
-            Some(Inside::Key(key)) => {
+            Some(Spot::Key(key)) => {
                 let key = key.clone();
                 self.text(&key);
             }
-            Some(Inside::Hidden) | None => self.text("?"),
+            Some(Spot::Hidden) | None => self.text("?"),
         }
     }
 

@@ -30,6 +30,7 @@ mod builder;
 mod cache;
 mod extract;
 mod facts;
+mod facts_key;
 mod fast_hash;
 mod graph;
 mod index;
@@ -50,9 +51,10 @@ pub use cache::FactsFolder;
 pub use extract::{ExtractLimits, extract, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
-    FactsKey, FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId,
-    VariableKind, Visibility,
+    FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId, VariableKind,
+    Visibility,
 };
+pub use facts_key::FactsKey;
 pub use graph::{LiveGraph, PatchedGraph};
 pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
 pub use language::{Family, Language};

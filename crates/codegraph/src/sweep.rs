@@ -1,12 +1,13 @@
-//! Which files have to be read again, by what a listing says about them. It lists nothing and reads nothing.
+//! The choice of the files that have to be read again, by what a listing says about them. It lists nothing and reads
+//! nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Time after its last change in which a file may change again without another time of change, in nanoseconds. It
 /// is that of the coarsest common file system.
 const GRANULARITY: i64 = 2_000_000_000;
 
-/// What a listing says about a file.
+/// The signs of a change that a listing shows of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Size, in bytes.
@@ -26,7 +27,7 @@ pub enum Due {
     Gone(String),
 }
 
-/// How fresh an index is.
+/// The freshness of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Freshness {
     /// Number of files that are in the index.
@@ -40,15 +41,15 @@ pub struct Freshness {
 /// The files of an index as they were when they were read.
 #[derive(Debug, Clone, Default)]
 pub struct Sweep {
-    known: BTreeMap<String, Seen>,
+    known: BTreeMap<String, Sighting>,
     /// Files that are due, as the last listing had them; `None` if they are gone.
-    pending: BTreeMap<String, Option<Seen>>,
+    pending: BTreeMap<String, Option<Sighting>>,
     generation: u64,
 }
 
 /// A stamp, and whether the file may have changed later without another stamp.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Sighting {
     stamp: Stamp,
     is_young: bool,
 }
@@ -61,16 +62,16 @@ impl Sweep {
     /// change in the same tick of the clock does not show.
     pub fn look(&mut self, listing: impl IntoIterator<Item = (String, Stamp)>, taken: i64) -> Vec<Due> {
         let mut pending = BTreeMap::new();
-        let mut missing: BTreeMap<&str, ()> = self.known.keys().map(|path| (path.as_str(), ())).collect();
+        let mut missing: BTreeSet<&str> = self.known.keys().map(String::as_str).collect();
         for (path, stamp) in listing {
             missing.remove(path.as_str());
             let is_current = self.known.get(&path).is_some_and(|seen| seen.stamp == stamp && !seen.is_young);
             if !is_current {
                 let is_young = stamp.modified.saturating_add(GRANULARITY) > taken;
-                pending.insert(path, Some(Seen { stamp, is_young }));
+                pending.insert(path, Some(Sighting { stamp, is_young }));
             }
         }
-        pending.extend(missing.into_keys().map(|path| (path.to_owned(), None)));
+        pending.extend(missing.into_iter().map(|path| (path.to_owned(), None)));
         if !pending.is_empty() {
             self.generation += 1;
         }

@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::{PARTIAL, WHOLE};
-use crate::facts::{EXTRACTOR_VERSION, FactsKey};
+use crate::facts::EXTRACTOR_VERSION;
+use crate::facts_key::FactsKey;
 
 /// The first bytes of a pack, and the version of its layout.
 const MAGIC: [u8; 8] = *b"facts\0\0\x01";

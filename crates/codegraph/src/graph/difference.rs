@@ -111,19 +111,19 @@ fn is_equal(old: Version<'_>, new: Version<'_>) -> bool {
 }
 
 impl<'a> Comparison<'a> {
-    fn old(&self, path: &'a Arc<str>) -> Option<Segment<'a>> {
+    fn before(&self, path: &'a Arc<str>) -> Option<Segment<'a>> {
         let (file, links) = self.whole.files.get(path)?;
         Some(Segment { path, file, links: links.as_ref() })
     }
 
-    fn new(&self, path: &'a Arc<str>) -> Option<Segment<'a>> {
+    fn after(&self, path: &'a Arc<str>) -> Option<Segment<'a>> {
         Some(Segment { path, file: self.index.files().get(path)?, links: self.index.links(path) })
     }
 
     /// Compares the nodes of a file.
     fn nodes(&mut self, path: &'a Arc<str>) -> Result<(), BuildError> {
-        let old = self.old(path).map_or_else(Vec::new, |segment| segment.nodes(&mut self.texts));
-        let new = self.new(path).map_or_else(Vec::new, |segment| segment.nodes(&mut self.texts));
+        let old = self.before(path).map_or_else(Vec::new, |segment| segment.nodes(&mut self.texts));
+        let new = self.after(path).map_or_else(Vec::new, |segment| segment.nodes(&mut self.texts));
         let mut known: FastMap<Place, _> =
             old.into_iter().map(|node| (node.place, (node.labels, node.properties))).collect();
         for node in new {
@@ -145,8 +145,8 @@ impl<'a> Comparison<'a> {
 
     /// Compares the relationships of a file.
     fn relationships(&mut self, path: &'a Arc<str>) -> Result<(), BuildError> {
-        let old = self.old(path).map_or_else(Vec::new, |segment| segment.relationships(&mut self.texts));
-        let new = self.new(path).map_or_else(Vec::new, |segment| segment.relationships(&mut self.texts));
+        let old = self.before(path).map_or_else(Vec::new, |segment| segment.relationships(&mut self.texts));
+        let new = self.after(path).map_or_else(Vec::new, |segment| segment.relationships(&mut self.texts));
         let was_there = |place: &Place| place.is_shared() || self.whole.places.contains_key(place);
         let mut known = by_course(old, was_there);
         for (course, properties) in by_course(new, |place| place.is_shared() || self.has(place)) {
@@ -161,7 +161,9 @@ impl<'a> Comparison<'a> {
                 self.patch.change_relationship(*number, properties);
                 continue;
             }
-            numbers.into_iter().for_each(|number| self.patch.remove_relationship(number));
+            for number in numbers {
+                self.patch.remove_relationship(number);
+            }
             let (from, to) = (self.node(&course.0)?, self.node(&course.2)?);
             for properties in &properties {
                 self.patch.add_relationship(from, course.1.name(), to, properties);
@@ -181,7 +183,7 @@ impl<'a> Comparison<'a> {
         let (Some(from), Some(to), Some(first)) = (place(&course.0), place(&course.2), known.first()) else {
             return Vec::new();
         };
-        // What contains what is said by the inner file alone, and without properties.
+        // A file alone says what contains it and its definitions, and without properties.
         let owner = (!first.is_empty()).then_some(("file", path));
         self.patch.between(from, course.1.name(), to, owner)
     }
@@ -244,7 +246,9 @@ impl<'a> Comparison<'a> {
             if unneeded.is_empty() {
                 break;
             }
-            unneeded.into_iter().for_each(|node| self.patch.remove_node(node));
+            for node in unneeded {
+                self.patch.remove_node(node);
+            }
         }
     }
 }

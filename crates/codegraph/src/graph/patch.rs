@@ -53,7 +53,7 @@ struct Node {
 #[derive(Debug)]
 struct Relationship {
     start: NodeId,
-    relationship_type: TypeId,
+    kind: TypeId,
     end: NodeId,
     cells: Cells,
 }
@@ -166,7 +166,7 @@ impl Graph for PatchedGraph {
 
     fn type_of(&self, relationship: RelationshipId) -> TypeId {
         self.added_relationship(relationship)
-            .map_or_else(|| self.base.type_of(relationship), |added| added.relationship_type)
+            .map_or_else(|| self.base.type_of(relationship), |added| added.kind)
     }
 
     fn node_property(&self, node: NodeId, key: KeyId) -> Value {

@@ -39,7 +39,7 @@ pub(super) type Properties = Vec<(&'static str, Value)>;
 /// A node of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SegmentNode {
-    /// What it stands for: a file or a symbol.
+    /// File or symbol that it stands for.
     pub(super) place: Place,
     /// Labels.
     pub(super) labels: &'static [&'static str],
@@ -53,7 +53,7 @@ pub(super) type Course = (Place, Relation, Place);
 /// A relationship of a segment. Its ends may be missing in the graph; then it is, too.
 pub(super) type SegmentRelationship = (Course, Properties);
 
-/// What the segment of a file is made of.
+/// The source of the segment of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Segment<'a> {
     /// Path of the file.

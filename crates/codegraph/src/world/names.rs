@@ -11,7 +11,7 @@ pub(crate) type Symbol = u32;
 /// Names with their numbers, each once.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    names: Vec<Arc<str>>,
+    texts: Vec<Arc<str>>,
     /// Short hash of each.
     hashes: Vec<u32>,
     numbers: FastMap<Arc<str>, Symbol>,
@@ -20,7 +20,7 @@ pub(crate) struct Names {
 impl Default for Names {
     /// Returns the empty name alone, whose number is 0.
     fn default() -> Self {
-        let mut names = Self { names: Vec::new(), hashes: Vec::new(), numbers: FastMap::default() };
+        let mut names = Self { texts: Vec::new(), hashes: Vec::new(), numbers: FastMap::default() };
         names.number("");
         names
     }
@@ -32,10 +32,10 @@ impl Names {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        let number = crate::builder::count(self.names.len());
+        let number = crate::builder::count(self.texts.len());
         self.hashes.push(short_hash(name));
         let name: Arc<str> = name.into();
-        self.names.push(name.clone());
+        self.texts.push(name.clone());
         self.numbers.insert(name, number);
         number
     }
@@ -52,7 +52,7 @@ impl Names {
 
     /// Returns a name.
     pub(crate) fn name(&self, symbol: Symbol) -> &str {
-        self.names.get(symbol as usize).map_or("", |name| name)
+        self.texts.get(symbol as usize).map_or("", |name| name)
     }
 
     /// Returns the short hash of a name.
@@ -62,6 +62,6 @@ impl Names {
 
     /// Returns the number of names.
     pub(crate) fn len(&self) -> usize {
-        self.names.len()
+        self.texts.len()
     }
 }

@@ -1,4 +1,4 @@
-//! The structure of the types of a family of languages: what World::link_types found out about them. Names that
+//! The structure of the types of a family of languages: what `World::link_types` found out about them. Names that
 //! mean something else can change it, and then anything can mean something else.
 
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ pub(crate) struct Structure {
     types: [u8; 32],
     /// Hash of what each file has outside of the type that it belongs to.
     by_file: BTreeMap<Arc<str>, [u8; 32]>,
-    /// The same by the short hashes of names.
+    /// Hash of it by the short hashes of names.
     by_name: BTreeMap<u32, [u8; 32]>,
 }
 
-/// What is different in a structure, apart from the types.
+/// A difference of two structures, apart from the types.
 #[derive(Debug, Default)]
 pub(crate) struct StructureChange {
     /// Files that have something that belongs to another type now.

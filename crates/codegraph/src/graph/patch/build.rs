@@ -114,7 +114,7 @@ impl Patch {
     ) {
         let Some(relationship_type) = self.types.get(name).copied() else { return };
         let cells = self.cells(properties);
-        self.added_relationships.push(Relationship { start, relationship_type, end, cells });
+        self.added_relationships.push(Relationship { start, kind: relationship_type, end, cells });
         *self.degrees.entry((start, Side::Outgoing)).or_default() += 1;
         *self.degrees.entry((end, Side::Incoming)).or_default() += 1;
     }
@@ -226,7 +226,7 @@ impl Patch {
             *counts.by_type.entry(kind).or_default() -= 1;
         }
         for added in &self.added_relationships {
-            let kind = added.relationship_type;
+            let kind = added.kind;
             counts.add(kind, Side::Outgoing, self.labels_of(added.start), 1);
             counts.add(kind, Side::Incoming, self.labels_of(added.end), 1);
             *counts.by_type.entry(kind).or_default() += 1;
@@ -269,7 +269,7 @@ impl Patch {
                 [(added.start, Side::Outgoing, added.end), (added.end, Side::Incoming, added.start)]
             {
                 let row = links.entry((node, side)).or_insert_with(|| base(node, side));
-                row.push((added.relationship_type, Link { relationship, neighbour }));
+                row.push((added.kind, Link { relationship, neighbour }));
             }
         }
         let row = |mut links: Vec<(TypeId, Link)>| {
