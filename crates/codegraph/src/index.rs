@@ -63,9 +63,12 @@ struct Resolved {
 }
 
 impl Resolved {
-    /// Returns true if the relationships depend on the declarations of one of some names, by their short hashes.
+    /// Returns true if the relationships depend on the declarations of one of some names, by their short hashes in
+    /// ascending order.
     fn has_asked(&self, names: &[u32]) -> bool {
-        names.iter().any(|name| self.asked.binary_search(name).is_ok())
+        let own: &[u32] = &self.asked;
+        let (few, many) = if names.len() < own.len() { (names, own) } else { (own, names) };
+        few.iter().any(|name| many.binary_search(name).is_ok())
     }
 }
 
@@ -236,7 +239,7 @@ impl CodeIndex {
                 let change = self.settle(family, &world, &symbols);
                 let is_affected = |(path, file): &(&Arc<str>, &IndexedFile)| {
                     file.facts.language.family() == family
-                        && (paths.contains(path)
+                        && (paths.binary_search(path).is_ok()
                             || change.as_ref().is_none_or(|change| self.depends_on(path, change)))
                 };
                 paths = self.files.iter().filter(is_affected).map(|(path, _)| path.clone()).collect();
@@ -278,6 +281,7 @@ impl CodeIndex {
                 }
             }
         }
+        changed.values_mut().flatten().for_each(|names| names.sort_unstable());
         changed
     }
 
@@ -299,7 +303,7 @@ impl CodeIndex {
 
     /// Returns true if a change of the structure concerns a file.
     fn depends_on(&self, path: &Arc<str>, change: &StructureChange) -> bool {
-        change.files.contains(path)
+        change.files.binary_search(path).is_ok()
             || self.resolved.get(path).is_none_or(|known| known.has_asked(&change.names))
     }
 

@@ -46,10 +46,12 @@ impl Structure {
     }
 }
 
-/// Returns the keys that have different values, or a value in one map alone.
+/// Returns the keys that have different values, or a value in one map alone, in ascending order.
 fn differences<K: Ord + Clone>(one: &BTreeMap<K, [u8; 32]>, other: &BTreeMap<K, [u8; 32]>) -> Vec<K> {
     let differs = one.iter().filter(|(key, hash)| other.get(key) != Some(hash)).map(|(key, _)| key);
-    differs.chain(other.keys().filter(|key| !one.contains_key(key))).cloned().collect()
+    let mut all: Vec<K> = differs.chain(other.keys().filter(|key| !one.contains_key(key))).cloned().collect();
+    all.sort_unstable();
+    all
 }
 
 impl World {
