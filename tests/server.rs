@@ -147,21 +147,39 @@ impl Server {
     }
 
     fn asked_and_told(&mut self, tool: &str, arguments: Value, answer: &Value) -> (String, Value) {
-        self.last += 1;
-        let id = self.last;
-        let params = json!({"name": tool, "arguments": arguments});
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
         let mut question = None;
+        let result = self.call_answering(tool, arguments, |method, params| {
+            question =
+                (method == "elicitation/create").then(|| params["message"].as_str().unwrap().to_owned());
+            Ok(answer.clone())
+        });
+        (question.unwrap_or_else(|| panic!("nobody was asked: {result:#}")), result)
+    }
+
+    /// Makes one call, and answers the requests of the server meanwhile, with a result or an error. Returns
+    /// the call's whole result.
+    pub(crate) fn call_answering(
+        &mut self,
+        tool: &str,
+        arguments: Value,
+        mut answer: impl FnMut(&str, &Value) -> Result<Value, Value>,
+    ) -> Value {
+        let id = self.begin(tool, arguments);
         loop {
             let mut line = String::new();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");
             let mut message: Value = serde_json::from_str(&line).unwrap();
-            if message["method"] == "elicitation/create" {
-                question = message["params"]["message"].as_str().map(str::to_owned);
-                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
+            if let Some(method) = message["method"].as_str().filter(|_| !message["id"].is_null()) {
+                let mut response = json!({"jsonrpc": "2.0", "id": message["id"]});
+                match answer(method, &message["params"]) {
+                    Ok(result) => response["result"] = result,
+                    Err(error) => response["error"] = error,
+                }
+                self.say(&response);
             } else if message["id"] == id {
-                let question = question.unwrap_or_else(|| panic!("nobody was asked: {message:#}"));
-                return (question, message["result"].take());
+                return message["result"].take();
+            } else {
+                self.notifications.push(message);
             }
         }
     }

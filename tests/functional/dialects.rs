@@ -115,6 +115,10 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         if name == "llm_call" {
             configure(&fixture, &web, "");
         }
+        // Agents need a program that outlives the call: `agents.rs`.
+        if ["create_agent", "ask_agent", "model_switch"].contains(&name) {
+            continue;
+        }
         let arguments =
             tool["example"]["arguments"].to_string().replace("https://api.example.com", &web.url(""));
         // A download needs a server in the network of the session.

@@ -6,6 +6,7 @@ use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -23,6 +24,7 @@ pub(crate) struct Terminal {
     process: Child,
     keys: File,
     seen: Arc<(Mutex<vt100::Parser>, Condvar)>,
+    is_closing: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -68,16 +70,20 @@ impl Terminal {
             .spawn()
             .unwrap();
         let seen = Arc::new((Mutex::new(vt100::Parser::new(some(size.0), some(size.1), 0)), Condvar::new()));
-        let (mut output, into) = (keys.try_clone().unwrap(), seen.clone());
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let (mut output, into, closing) = (keys.try_clone().unwrap(), seen.clone(), is_closing.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             // Reading fails when the last process on the terminal has ended.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
                 into.0.lock().process(&bytes[..read]);
                 into.1.notify_all();
+                if closing.load(Ordering::SeqCst) {
+                    break;
+                }
             }
         });
-        Self { process, keys, seen }
+        Self { process, keys, seen, is_closing }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -103,6 +109,20 @@ impl Terminal {
     fn resize(&self, size: (u16, u16)) {
         self.seen.0.lock().screen_mut().set_size(some(size.0), some(size.1));
         resize(&self.keys, size);
+    }
+
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let id = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
+        nix::sys::signal::kill(id, signal).unwrap();
+    }
+
+    /// Closes the terminal as soon as the program writes to it again, and returns the exit code.
+    pub(crate) fn closes(self) -> i32 {
+        let Self { mut process, keys, seen: _, is_closing } = self;
+        is_closing.store(true, Ordering::SeqCst);
+        drop(keys);
+        process.wait().unwrap().code().unwrap_or(-1)
     }
 
     /// Waits for the end of the program, and returns its exit code.

@@ -12,8 +12,10 @@
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
 //! - The embedding model and its reference: see `embedding`.
+//! - The model of language: see `language`.
 
 pub(crate) mod embedding;
+mod language;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,7 +84,8 @@ pub(crate) fn run_all(repository: &Repository) -> Result<()> {
     // Python compiles the files that the tests import, which are about half of them.
     install_python_tools(repository, "agents", "agents.txt", &["--no-compile"])?;
     install_node_tools(repository)?;
-    embedding::install(repository)
+    embedding::install(repository)?;
+    language::install(repository)
 }
 
 fn check_components(repository: &Repository) -> Result<()> {

@@ -1,4 +1,4 @@
-//! MSC: the tools of the minimal tool set that have a canonical equivalent. Reading goes through
+//! MSC: the tools of the minimal tool set. Reading goes through
 //! `execute`, as the source requires.
 
 use serde_json::json;
@@ -79,6 +79,76 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         ..DEFAULTS
     },
     ExternalTool {
+        name: "model_switch",
+        canonical: "model_switch",
+        title: "Switch the model",
+        description: "Goes on with another configured model.",
+        takes: &[text("model_name", Need::Required, "PROVIDER/MODEL")],
+        gives: &[
+            gives("model_name", ValueSource::Text("model_name"), "From now on."),
+            gives("previous", ValueSource::Text("previous"), "Before."),
+            gives("profile", ValueSource::Text("profile"), "Bound to its provider."),
+        ],
+        example: Example {
+            files: &[],
+            arguments: r#"{"model_name": "local/large"}"#,
+            result: r#"{"model_name": "local/large", "previous": "local/small"}"#,
+        },
+        ..DEFAULTS
+    },
+    ExternalTool {
+        name: "create_agent",
+        canonical: "create_agent",
+        title: "Start an agent",
+        description: "Starts a subagent, with a configured model and at most your rights; it sends a task_result to agent 0 when it ends.",
+        takes: &[
+            text("task_description", Need::Required, "Task, with all that it needs to know"),
+            text("model_name", Need::Optional, "PROVIDER/MODEL"),
+            field(
+                "require_caps",
+                Kind::Texts,
+                Need::Default("[]"),
+                "vision, tools, thinking, structured_output",
+            ),
+            field("require_thinking", Kind::Switch, Need::Default("false"), "Model must think"),
+            field("shared_memory", Kind::Switch, Need::Default("false"), "Share your memory"),
+            field("sandbox_config", Kind::Any, Need::Optional, "Profile that narrows it further"),
+        ],
+        gives: &[
+            gives("agent_id", ValueSource::Text("agent_id"), "For ask_agent."),
+            gives("model_name", ValueSource::Text("model_name"), "Model it asks."),
+        ],
+        example: Example {
+            files: &[],
+            arguments: r#"{"task_description": "Find out why tests/date.py fails."}"#,
+            result: r#"{"agent_id": "a1b2c3d4e5", "model_name": "local/small"}"#,
+        },
+        ..DEFAULTS
+    },
+    ExternalTool {
+        name: "ask_agent",
+        canonical: "ask_agent",
+        title: "Ask an agent",
+        description: "Sends a message to an agent and waits for its answer; agent 0 is the main agent, which is not waited for. \
+            Answer an approval_request with {\"type\": \"approval_response\", \"approved\": true}.",
+        takes: &[
+            text("agent_id", Need::Required, "Agent; 0 is the main agent"),
+            text("message", Need::Required, "Text, or a JSON envelope"),
+            field("priority", Kind::OneOf(&["standard", "high"]), Need::Default("\"standard\""), "Priority"),
+        ],
+        gives: &[
+            gives("status", ValueSource::Text("status"), "answered, delivered, approved or denied."),
+            gives("answer", ValueSource::Text("answer"), "Its answer."),
+            gives("messages", ValueSource::Items("messages", MESSAGE), "Messages to you."),
+        ],
+        example: Example {
+            files: &[],
+            arguments: r#"{"agent_id": "a1b2c3d4e5", "message": "What did you find?"}"#,
+            result: r#"{"status": "answered", "answer": "A wrong time zone."}"#,
+        },
+        ..DEFAULTS
+    },
+    ExternalTool {
         name: "memory",
         canonical: "memory",
         title: "Remember",
@@ -106,6 +176,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+];
+
+const MESSAGE: &[AnswerField] = &[
+    gives("from", ValueSource::Text("from"), "Sender."),
+    gives("message", ValueSource::Text("message"), "Text."),
 ];
 
 const CHANGED: &[AnswerField] = &[

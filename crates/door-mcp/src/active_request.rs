@@ -126,12 +126,24 @@ pub(crate) struct ElicitAnswer {
 }
 
 impl ClientLine {
-    /// Sends a request to the client, in the form of the revisions up to 2025-11-25, and waits for
-    /// its response.
+    /// Asks the client something that its user answers; see [`ClientLine::ask_for`].
     ///
     /// # Errors
     /// The reason why there is no response.
     pub(crate) async fn ask(&self, request: ServerRequest) -> Result<ElicitAnswer, ElicitError> {
+        self.ask_for(request, Some(self.patience)).await
+    }
+
+    /// Sends a request to the client, in the form of the revisions up to 2025-11-25, and waits for
+    /// its response, for at most `patience`.
+    ///
+    /// # Errors
+    /// The reason why there is no response.
+    pub(crate) async fn ask_for(
+        &self,
+        request: ServerRequest,
+        patience: Option<Duration>,
+    ) -> Result<ElicitAnswer, ElicitError> {
         let asked = tokio::time::Instant::now();
         let (number, said) = self.connection.ask();
         let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
@@ -140,12 +152,23 @@ impl ClientLine {
         let said = tokio::select! {
             said = said => said,
             () = self.outbox.failed() => return Err(ElicitError::Gone),
-            () = tokio::time::sleep(self.patience) => return Err(ElicitError::Late(self.patience)),
+            late = late(patience) => return Err(ElicitError::Late(late)),
         };
         open.number = None;
         let said = said.map_err(|_| ElicitError::Gone)?;
         let said = said.map_err(|error| ElicitError::Refused(error.message.into_owned()))?;
         Ok(ElicitAnswer { said, after: asked.elapsed() })
+    }
+}
+
+/// Waits until the patience has ended, and returns its length. Without one, it waits for ever.
+async fn late(patience: Option<Duration>) -> Duration {
+    match patience {
+        Some(patience) => {
+            tokio::time::sleep(patience).await;
+            patience
+        }
+        None => std::future::pending().await,
     }
 }
 

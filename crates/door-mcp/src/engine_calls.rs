@@ -10,7 +10,7 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, Resource,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, ToolError};
+use tool::{CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
@@ -24,6 +24,7 @@ use crate::notices::Notices;
 use crate::options::{McpError, Options};
 use crate::present::{self, View};
 use crate::progress::{HEARTBEAT, Reporter};
+use crate::sampling::ClientModel;
 use crate::server_backend::Reply;
 use crate::signed_state::Sealer;
 use crate::{list, origin, question};
@@ -153,6 +154,8 @@ impl<C: Calls> EngineCalls<C> {
         let session = self.options.session.clone();
         let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
         principal.holder.clone_from(&self.options.holder);
+        let model = ClientModel::of(&turn.line, &turn.peer);
+        principal.model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
         let request = CallRequest {
             stop: turn.pending.stop.clone(),
             progress,

@@ -17,7 +17,7 @@ pub(crate) fn list(
     client: &ClientInfo,
 ) -> Vec<Tool> {
     let listed = tools.iter().filter(|tool| catalogue.lists(tool.as_ref()));
-    listed.map(|tool| line(tool.as_ref(), dialect, catalogue, client)).collect()
+    listed.map(|tool| entry(tool.as_ref(), dialect, catalogue, Some(client))).collect()
 }
 
 /// Returns true if output schemas are listed, so that records are also sent as structured content.
@@ -27,9 +27,14 @@ pub(crate) fn promises_structure(catalogue: CatalogueKind) -> bool {
     catalogue == CatalogueKind::Full
 }
 
-/// Builds the entry of a tool. A client of the full catalogue searches in it without help, so its
+/// Builds the entry of a tool; `client` is `None` for a loop within this program. A client of the full catalogue searches in it without help, so its
 /// entries omit nothing.
-fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, client: &ClientInfo) -> Tool {
+pub(crate) fn entry(
+    tool: &dyn AnyTool,
+    dialect: Dialect,
+    catalogue: CatalogueKind,
+    client: Option<&ClientInfo>,
+) -> Tool {
     let spec = tool.spec();
     let whole = catalogue == CatalogueKind::Full;
     let description =
@@ -40,7 +45,7 @@ fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, client: 
         .idempotent(spec.class.idempotent)
         .open_world(spec.class.open_world);
     let mut schema = if whole { tool.input_schema().clone() } else { input(tool.input_schema()) };
-    if client.needs_null {
+    if client.is_some_and(|client| client.needs_null) {
         declare_null(&mut schema);
     }
     let mut listed =
@@ -48,7 +53,8 @@ fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, client: 
     if whole {
         listed.title = Some(spec.title.to_owned());
     }
-    if client.structured && promises_structure(catalogue) && spec.presentation == Presentation::Record {
+    let structured = client.is_some_and(|client| client.structured);
+    if structured && promises_structure(catalogue) && spec.presentation == Presentation::Record {
         let schema = dialect.answer_schema(tool.output_schema());
         listed.with_raw_output_schema(object(schema.as_ref().unwrap_or(tool.output_schema())))
     } else {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use retrieval::embedder::{Embedder, Failure, Model};
+use retrieval::embedder::{Embedder, Failure, Model, TextExtent};
 use simd::Level;
 
 use crate::config::{Config, Pool};
@@ -284,5 +284,11 @@ impl Embedder for Bert {
             return Err(Failure::Stopped);
         }
         if whole { Ok(all) } else { Err(Failure::Failed(format!("{} returned no numbers", self.model.name))) }
+    }
+
+    fn extent(&self, text: &str) -> TextExtent {
+        // One token of room more tells whether any is cut off.
+        let tokens = self.tokens.of(text, self.most.saturating_add(1)).len();
+        TextExtent { tokens: Some(tokens.min(self.most)), is_cut: tokens > self.most }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use embed_bert::{OpenError, PINNED, Precision, open_pinned, open_with};
-use retrieval::embedder::{Embedder, Failure};
+use retrieval::embedder::{Embedder, Failure, TextExtent};
 use simd::Level;
 
 fn root() -> PathBuf {
@@ -93,6 +93,21 @@ fn floats_are_those_of_the_reference_and_bytes_near_them_at_every_level() {
             assert!(cosine(exact, right) > 0.99999, "{} {text:?} {}", level.name(), cosine(exact, right));
             assert!(cosine(bytes, exact) > 0.999, "{} {text:?} {}", level.name(), cosine(bytes, exact));
         }
+    }
+}
+
+#[test]
+fn the_tokens_of_a_text_are_told_with_its_markers_and_whether_the_rest_is_cut_off() {
+    let folder = model();
+    let embedder = open_with(folder.path(), 1, Precision::Bytes, Level::PORTABLE).unwrap();
+    for (text, tokens, is_cut) in [
+        (String::new(), 2, false),
+        ("a boat".to_owned(), 4, false),
+        ("boat ".repeat(254), 256, false),
+        ("boat ".repeat(255), 256, true),
+    ] {
+        let extent = TextExtent { tokens: Some(tokens), is_cut };
+        assert_eq!(embedder.extent(&text), extent, "{} bytes", text.len());
     }
 }
 

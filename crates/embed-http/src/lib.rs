@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use fetch::{HeaderName, HeaderValue, Uri};
-use retrieval::embedder::{Embedder, Failure, Model};
+use retrieval::embedder::{Embedder, Failure, Model, TextExtent};
 
 use crate::worker::{Job, Worker};
 
@@ -151,6 +151,10 @@ impl Embedder for Remote {
             ))),
             None => Ok(all),
         }
+    }
+
+    fn extent(&self, text: &str) -> TextExtent {
+        TextExtent { tokens: None, is_cut: cut(text).len() < text.len() }
     }
 }
 

@@ -73,7 +73,10 @@ fn texts_go_in_batches_and_vectors_come_back_in_their_order() {
 fn a_long_text_is_cut_between_its_characters_and_an_empty_one_is_sent_as_a_space() {
     let server = Server::http(answer);
     let remote = open(settings(&server)).unwrap();
-    remote.embed(&["", &format!("x{}", "ä".repeat(10_000))], &|| false).unwrap();
+    let long = format!("x{}", "ä".repeat(10_000));
+    let is_cut = |text: &str| remote.extent(text).is_cut;
+    assert_eq!([is_cut(&long), is_cut(&long[..7_999]), is_cut("")], [true, false, false]);
+    remote.embed(&["", &long], &|| false).unwrap();
     let asked: Value = serde_json::from_slice(&server.seen()[1].body).unwrap();
     assert_eq!(asked["input"][0], " ");
     assert_eq!(asked["input"][1].as_str().unwrap(), format!("x{}", "ä".repeat(3_999)));

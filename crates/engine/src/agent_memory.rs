@@ -4,12 +4,14 @@
 //! works here as this user is the agent `main`. A caller that acts on behalf of another is an agent
 //! of its own, named after its session.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use memory::{AgentMemory, MemoryCaller};
 use tool::SessionId;
 
-use crate::Engine;
 use crate::call::Call;
+use crate::{Engine, Principal};
 
 /// Prefix of the names of agents that are subjects of an identity provider.
 const SUBJECT: &str = "subject ";
@@ -23,7 +25,10 @@ const EARLIER_DIGITS: usize = 12;
 
 impl Engine {
     pub(crate) fn memory_of(&self, call: &Call) -> AgentMemory {
-        let agent = agent(call.holder.as_ref(), &call.session, call.ceiling.is_unbounded());
+        let agent = match &call.memory {
+            Some(name) => name.to_string(),
+            None => agent(call.holder.as_ref(), &call.session, call.ceiling.is_unbounded()),
+        };
         let earlier = earlier(&agent).map(str::to_owned);
         let who = MemoryCaller {
             workspace: self.place.workspace.clone(),
@@ -34,6 +39,16 @@ impl Engine {
             only_tries: call.dry_run.is_some(),
         };
         self.memories.of(who, earlier)
+    }
+}
+
+impl Principal {
+    /// Returns the name of the agent whose memory the principal uses.
+    pub fn memory_name(&self) -> Arc<str> {
+        self.memory.clone().unwrap_or_else(|| {
+            let is_unbounded = self.ceiling().is_unbounded();
+            agent(self.holder.as_ref().filter(|_| is_unbounded), &self.session, is_unbounded).into()
+        })
     }
 }
 

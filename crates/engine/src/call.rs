@@ -9,8 +9,8 @@ use policy::{Ceiling, Decision, Part};
 use sandbox::{CellProcesses, CellSource};
 use serde_json::Value;
 use tool::{
-    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
-    Presentation, Progress, SessionId, Stop, ToolError,
+    ByteReservation, CallId, CallResult, CallerModel, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    Owner, Presentation, Progress, SessionId, Stop, ToolError,
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
@@ -51,11 +51,15 @@ pub(crate) struct Call {
     pub(crate) holder: Option<SessionId>,
     /// Call on behalf of which the caller acts.
     pub(crate) parent: Option<CallId>,
+    /// Name of the agent whose memory the call sees, if it is not that of its session.
+    pub(crate) memory: Option<Arc<str>>,
     pub(crate) door: Door,
     /// Name of the user whom Handfast runs as.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) dialect: &'static str,
     pub(crate) asker: Arc<dyn Asker>,
+    /// Model that the caller's program offers.
+    pub(crate) model: Option<Arc<dyn CallerModel>>,
     pub(crate) stop: Stop,
     pub(crate) progress: Arc<dyn Progress>,
     /// Name of the tool as the caller gave it, later the canonical name.
@@ -140,10 +144,12 @@ impl Call {
             // A caller under a ceiling shares nothing with callers without one.
             holder: principal.holder.filter(|_| ceiling.is_unbounded()),
             parent: principal.parent,
+            memory: principal.memory,
             door: principal.door,
             user: None,
             dialect: principal.dialect,
             asker: principal.asker,
+            model: principal.model,
             stop,
             progress,
             tool,

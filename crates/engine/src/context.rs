@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::{Context, DecidedEffects, ToolError};
+use tool::{Context, DecidedEffects, OfferedModel, ToolError};
 use vault::Vault;
 
 use crate::call::Call;
@@ -26,6 +26,9 @@ impl Engine {
             services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
         }
         services.insert(Arc::new(CallsOnBehalf::of(self, call)));
+        if let Some(model) = &call.model {
+            services.insert(Arc::new(OfferedModel(model.clone())));
+        }
         services.insert(Arc::new(match &call.dry_run {
             Some(tried) => self.roots_to_try(call, tried)?,
             None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,

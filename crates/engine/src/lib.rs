@@ -397,10 +397,11 @@ impl Engine {
         let engine = self.successor().unwrap_or_else(|| self.clone());
         let stop = request.stop.clone();
         let id = new_call_id(self.clock.as_ref());
+        let principal = request.principal.clone();
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
+        let running = self.running.enter(call.id.clone(), stop.clone(), principal, &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tool::{PreparedCall, Stop, ToolError};
 
 use crate::approvals::PreviewedCall;
-use crate::{Engine, reach};
+use crate::{Engine, Principal, reach};
 
 /// Decision of the policy on a call (`handfast check`).
 #[derive(Debug, Serialize)]
@@ -61,6 +61,29 @@ impl Engine {
         let latest = self.successor();
         let checked = latest.as_deref().unwrap_or(self).covered_check(tool, arguments)?;
         Ok(checked.0)
+    }
+
+    /// Decides like [`Engine::check`] for a caller under a ceiling, and returns which questions of
+    /// sub-agents the rules of that caller let the agents above them answer.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::check`].
+    pub fn check_within(
+        &self,
+        ceiling: &policy::Ceiling,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<(PolicyCheck, policy::ParentAnswers), ToolError> {
+        let latest = self.successor();
+        let engine = latest.as_deref().unwrap_or(self);
+        let rules = Arc::new(engine.policy.under(ceiling));
+        let checked = engine.covered_check_by(&rules, tool, arguments)?;
+        Ok((checked.0, rules.parent_may_answer()))
+    }
+
+    /// Returns the principal that makes a running call; `None` if the call does not run.
+    pub fn principal_of(&self, call: &tool::CallId) -> Option<Principal> {
+        self.running.principal_of(call)
     }
 
     /// Returns the name of the profile in force, also after a change of the configuration.

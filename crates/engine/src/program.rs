@@ -5,18 +5,21 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 15] = [
+const OF_STATE: [&str; 18] = [
+    "agents",
     "approvals",
     "audit",
     "browser pair",
     "browser unpair",
     "call",
     "changes",
+    "chat",
     "check",
     "checkpoints",
     "login",
     "logout",
     "policy",
+    "run",
     "setup embeddings",
     "trust",
     "undo",

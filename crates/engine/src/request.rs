@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use policy::Ceiling;
 use serde_json::Value;
-use tool::{CallId, NoProgress, Progress, SessionId, Stop};
+use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
 
 use crate::{Allowance, Asker, Budget, Origin};
 
@@ -57,10 +57,14 @@ pub struct Principal {
     pub holder: Option<SessionId>,
     /// Call on behalf of which this principal acts, if it acts on behalf of one.
     pub parent: Option<CallId>,
+    /// Name of the agent whose memory the principal uses; `None` for that of its session.
+    pub memory: Option<Arc<str>>,
     /// Dialect of the caller: names and shapes of tools.
     pub dialect: &'static str,
     /// Receiver of the question if the decision is `check`.
     pub asker: Arc<dyn Asker>,
+    /// Model that the caller's program offers, if it offers one.
+    pub model: Option<Arc<dyn CallerModel>>,
     // INVARIANT: a ceiling is only ever met with another one, and a budget is only ever taken out
     // of that of the parent. So neither can be assigned.
     ceiling: Ceiling,
@@ -71,7 +75,8 @@ impl Principal {
     /// Creates a principal that acts for itself, with no ceiling and no budget.
     pub fn new(door: Door, session: SessionId, dialect: &'static str, asker: Arc<dyn Asker>) -> Self {
         let (ceiling, budget) = (Ceiling::default(), Budget::default());
-        Self { door, session, holder: None, parent: None, dialect, asker, ceiling, budget }
+        let (holder, parent, memory, model) = (None, None, None, None);
+        Self { door, session, holder, parent, memory, dialect, asker, model, ceiling, budget }
     }
 
     /// Returns a principal that acts on behalf of this one: a scheduled task, a sub-agent, a
@@ -80,7 +85,7 @@ impl Principal {
     /// commands and approvals belong to nobody else. Nothing outlives this session.
     #[must_use]
     pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Self {
-        Self { session, holder: None, ..self.clone().within(wanted) }
+        Self { session, holder: None, memory: None, ..self.clone().within(wanted) }
     }
 
     /// Limits what the principal may do, in addition to its ceiling.
@@ -131,12 +136,14 @@ pub enum Internal {
     KnowledgeWatcher,
     /// The scheduler, on behalf of whoever stored the job.
     Schedule,
+    /// The loop of an agent, on behalf of whoever started the agent.
+    Agent,
 }
 
 impl Door {
-    /// Returns true if the protocol of this door has a form for pictures, in which models see them.
+    /// Returns true if this door has a form for pictures, in which models see them.
     pub(crate) fn shows_pictures(self) -> bool {
-        self == Door::Mcp
+        matches!(self, Door::Mcp | Door::Internal(Internal::Agent))
     }
 
     /// Returns the name of the door in the audit.
@@ -149,6 +156,7 @@ impl Door {
             Door::Library => "library",
             Door::Internal(Internal::KnowledgeWatcher) => "knowledge-watcher",
             Door::Internal(Internal::Schedule) => "schedule",
+            Door::Internal(Internal::Agent) => "agent",
         }
     }
 }

@@ -7,13 +7,20 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tool::{CallId, Owner, Stop, StopReason};
 
+use crate::Principal;
 use crate::resources::Resources;
 
 /// Running calls of one engine.
 #[derive(Default)]
 pub(crate) struct RunningCalls {
-    stops: Mutex<HashMap<CallId, Stop>>,
+    calls: Mutex<HashMap<CallId, Entry>>,
     ended: Notify,
+}
+
+/// A running call.
+struct Entry {
+    stop: Stop,
+    principal: Principal,
 }
 
 /// Entry of a running call, which is removed when it is dropped.
@@ -25,20 +32,26 @@ pub(crate) struct RunningCall {
 }
 
 impl RunningCalls {
-    /// Enters a call, with the signal that stops it.
+    /// Enters a call, with the signal that stops it and the principal that makes it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         call: CallId,
         stop: Stop,
+        principal: Principal,
         resources: &Arc<Resources>,
     ) -> RunningCall {
-        self.stops().insert(call.clone(), stop);
+        self.calls().insert(call.clone(), Entry { stop, principal });
         RunningCall { all: self.clone(), resources: resources.clone(), call }
     }
 
     /// Returns the number of running calls.
     pub(crate) fn count(&self) -> usize {
-        self.stops().len()
+        self.calls().len()
+    }
+
+    /// Returns the principal that makes a call; `None` if the call does not run.
+    pub(crate) fn principal_of(&self, call: &CallId) -> Option<Principal> {
+        self.calls().get(call).map(|entry| entry.principal.clone())
     }
 
     /// Stops every call, and waits until all have ended.
@@ -56,21 +69,21 @@ impl RunningCalls {
 
     /// Stops every call without waiting. Returns true if calls are running.
     pub(crate) fn stop(&self) -> bool {
-        let stops: Vec<Stop> = self.stops().values().cloned().collect();
+        let stops: Vec<Stop> = self.calls().values().map(|entry| entry.stop.clone()).collect();
         for stop in &stops {
             stop.request(StopReason::Cancelled);
         }
         !stops.is_empty()
     }
 
-    fn stops(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
-        self.stops.lock()
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Entry>> {
+        self.calls.lock()
     }
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.all.stops().remove(&self.call);
+        self.all.calls().remove(&self.call);
         self.resources.stop(&Owner::Call(self.call.clone()));
         self.all.ended.notify_waiters();
     }

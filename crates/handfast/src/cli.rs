@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
+use crate::cli_agents::{AgentsArgs, ChatArgs, RunArgs};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
 use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
@@ -260,6 +261,22 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: BrowserCommand,
     },
+    /// Lets an agent carry out a task with a model that you have configured.
+    ///
+    /// The agent works until its model answers without a further call. Its calls are decided on like all
+    /// others, and asked about here. The answer is printed on standard output, and the progress on
+    /// standard error. Ctrl-C stops the agent, and a second time the program. docs/AGENTS.md has more.
+    ///
+    /// Exits with 0 if the agent has answered, 1 if it failed or a limit ended it, 2 on wrong usage.
+    Run(RunArgs),
+    /// Talks with an agent on this terminal, and asks about its calls there.
+    ///
+    /// /help on the screen lists its commands and keys. docs/AGENTS.md has more.
+    Chat(ChatArgs),
+    /// Lists the agents of the workspace, each below the one that has started it.
+    ///
+    /// Shows what each has spent, and how many messages were never delivered.
+    Agents(AgentsArgs),
     /// Runs tasks later or repeatedly, while `handfast up` serves the workspace.
     Schedule {
         #[command(subcommand)]

@@ -40,6 +40,11 @@ pub(crate) enum AuditCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Draws the calls of an agent, or those on behalf of a call, each with the calls below it.
+    Tree {
+        /// Id of an agent or of a call.
+        id: String,
+    },
     /// Proves that no row was changed, removed or added.
     ///
     /// Exits with 1 if something is wrong.

@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 31] = [
+const COMMANDS: [(&str, &[&str]); 34] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -74,6 +74,9 @@ const COMMANDS: [(&str, &[&str]); 31] = [
     ("login", PLACE),
     ("logout", PLACE),
     ("browser", PLACE),
+    ("run", CALLS),
+    ("chat", CALLS),
+    ("agents", PLACE),
     ("schedule", TRIED),
     ("doctor", RULES),
     ("setup", PLACE),
@@ -86,12 +89,13 @@ const COMMANDS: [(&str, &[&str]); 31] = [
 ];
 
 /// Commands by purpose, as the help lists them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Give an agent its tools", &["attach", "detach", "up", "mcp", "csp"]),
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
-    ("Use the tools yourself", &["call", "tools", "schedule"]),
+    ("Let a model work", &["chat", "run", "agents", "schedule"]),
+    ("Use the tools yourself", &["call", "tools"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];
 

@@ -14,13 +14,15 @@ use jobs::ScheduleBook;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
+use spending::SpendingBook;
 use store_api::Store;
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
-use tools_agents::JobRuntime;
+use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
+use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
 use crate::at_start;
 use crate::browser_program;
 use crate::clock::SystemClock;
@@ -62,6 +64,14 @@ pub(crate) struct Composed {
     pub(crate) embeddings: Option<OpenModel>,
     /// Schedules of the workspace.
     pub(crate) jobs: Arc<JobRuntime>,
+    /// Models of language.
+    pub(crate) models: Arc<Models>,
+    /// Requests of agents to their models.
+    pub(crate) turns: Arc<ModelTurns>,
+    /// Costs of the models, for all processes of the state.
+    pub(crate) spending: Arc<SpendingBook>,
+    /// Agents of this process.
+    pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
     /// Parameters for reading the configuration again.
@@ -199,9 +209,21 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(browsers.clone());
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
-    let jobs = Arc::new(job_runtime(book, state.clone(), configuration.toolset.dialect));
+    let jobs = Arc::new(job_runtime(
+        book,
+        state.clone(),
+        configuration.toolset.dialect,
+        &configuration.needed.models,
+    ));
     services.insert(jobs.clone());
+    let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
+    services.insert(spending.clone());
+    let turns = Arc::new(ModelTurns::default());
+    services.insert(turns.clone());
+    let tree = Arc::new(AgentTree::default());
+    services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
+    let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -228,7 +250,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers],
+        resources: vec![browsers, tree.clone()],
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
@@ -237,7 +259,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
-    Ok(Composed {
+    let composed = Composed {
         engine: Arc::new(engine),
         store,
         session: new_session(),
@@ -248,12 +270,35 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         oauth: configuration.oauth,
         embeddings: configuration.embeddings,
         jobs,
+        models: configuration.needed.models.clone(),
+        turns,
+        spending,
+        tree,
         traces,
         reload,
-    })
+    };
+    composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
+    Ok(composed)
 }
 
 impl Composed {
+    /// Returns the part of the runtime that agents need.
+    pub(crate) fn agents(&self) -> AgentRuntime {
+        let configuration = self.reload.host_environment.configuration.as_deref();
+        AgentRuntime {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            models: self.models.clone(),
+            turns: self.turns.clone(),
+            dialect: self.toolset.dialect,
+            catalogue: self.toolset.listed(),
+            workspace: self.workspace.clone(),
+            files: AgentFiles::of(&self.workspace, configuration),
+            reload: self.reload.clone(),
+            offered: Arc::default(),
+        }
+    }
+
     /// Gives traces a last chance to be sent. Call this last in a command, because no requested
     /// result depends on traces.
     pub(crate) fn close_traces(&self) {

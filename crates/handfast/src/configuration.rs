@@ -11,6 +11,7 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};
+use tools_agents::Embeddings;
 use tools_data::SkillFolders;
 use vault::HostRule;
 
@@ -250,7 +251,9 @@ pub(crate) struct Configuration {
     pub(crate) at_start: AtStart,
     /// True if the workspace has a file that is not trusted.
     pub(crate) is_narrowed: bool,
-    sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
+    /// Profiles that labels are bound to.
+    pub(crate) labels: Labels,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
     /// Ceiling for the permissions of all callers.
@@ -280,19 +283,6 @@ pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<Path
     let managed = config::managed().map_err(Failure::usage)?;
     let named = managed.into_iter().chain(user).find_map(|file| file.settings.vault);
     named.map(|place| host_environment.named_path(KEY_FILE, &place.key_file)).transpose()
-}
-
-/// Parses the hosts of each variable that may be sent.
-fn hosts_of(
-    named: Option<BTreeMap<String, Vec<String>>>,
-) -> Result<BTreeMap<String, Vec<HostRule>>, Failure> {
-    let rules = |(name, hosts): (String, Vec<String>)| {
-        let rules = HostRule::parse_all(hosts.iter().map(String::as_str));
-        let rules =
-            rules.map_err(|error| Failure::usage(format!("`environment_secrets.{name}`: {error}")))?;
-        Ok((name, rules))
-    };
-    named.unwrap_or_default().into_iter().map(rules).collect()
 }
 
 impl Configuration {
@@ -346,7 +336,7 @@ impl Configuration {
         let dialect = files
             .first(options.dialect, "dialect", |settings| settings.dialect)
             .map_or(Dialect::default(), |(dialect, _)| dialect);
-        let environment_secrets = hosts_of(files.of_the_user(
+        let environment_secrets = crate::host_environment::hosts_of(files.of_the_user(
             "environment_secrets",
             |settings| settings.environment_secrets.clone(),
             warn,
@@ -371,9 +361,13 @@ impl Configuration {
         let programs = toolchains::programs(&found, place.workspace.clone(), Arc::clone(&written));
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
+        let is_local = server.is_none();
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
-        let models = models(files.of_the_user("models", |settings| settings.models.clone(), warn))?;
+        let models = models(
+            files.of_the_user("models", |settings| settings.models.clone(), warn),
+            embeddings.clone().map(|opens| Embeddings { opens, is_local }),
+        )?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work };
         let canonical = canonical(&needed);
         let at_start = files.at_start(options, dialect);
@@ -401,6 +395,7 @@ impl Configuration {
             profile,
             mode: files.mode(options.mode),
             sources: files.into_sources(options.source()),
+            labels,
             ceiling: ceiling(&options.permissions),
             protected,
             closed: database_patterns(&needed.databases, &place.workspace),

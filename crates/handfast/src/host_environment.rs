@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use vault::{Keys, SecretBytes};
+use vault::{HostRule, Keys, SecretBytes};
 
 use crate::failure::Failure;
 use crate::toolchains::of_path::FoundPrograms;
@@ -196,6 +196,19 @@ fn installation((name, value): (OsString, OsString)) -> Option<(OsString, PathBu
 fn is_credential(name: &str, value: &str) -> bool {
     // A path to a credential is no credential, and covering it would only confuse.
     tool::is_credential_name(name) && !Path::new(value).is_absolute()
+}
+
+/// Parses the hosts of each variable that may be sent.
+pub(crate) fn hosts_of(
+    named: Option<BTreeMap<String, Vec<String>>>,
+) -> Result<BTreeMap<String, Vec<HostRule>>, Failure> {
+    let rules = |(name, hosts): (String, Vec<String>)| {
+        let rules = HostRule::parse_all(hosts.iter().map(String::as_str));
+        let rules =
+            rules.map_err(|error| Failure::usage(format!("`environment_secrets.{name}`: {error}")))?;
+        Ok((name, rules))
+    };
+    named.unwrap_or_default().into_iter().map(rules).collect()
 }
 
 #[cfg(test)]

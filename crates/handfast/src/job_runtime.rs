@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use dialects::Dialect;
 use jobs::ScheduleBook;
-use tools_agents::JobRuntime;
+use tools_agents::{JobRuntime, Models};
 
 use crate::clock::SystemClock;
 use crate::listening::serving;
 
 /// Reason why a task in words cannot run.
-pub(crate) const NO_AGENT: &str = "this version of Handfast has no agent that carries out a task in words";
+const NO_MODEL: &str = "no language model is configured for an agent that carries it out: docs/MODELS.md";
 
 /// Returns the part that the tools of schedules know of a runtime with this state folder.
-pub(crate) fn job_runtime(book: ScheduleBook, state: PathBuf, dialect: Dialect) -> JobRuntime {
+pub(crate) fn job_runtime(
+    book: ScheduleBook,
+    state: PathBuf,
+    dialect: Dialect,
+    models: &Models,
+) -> JobRuntime {
     let workspace = book.workspace().to_owned();
     JobRuntime {
         book,
@@ -22,6 +27,6 @@ pub(crate) fn job_runtime(book: ScheduleBook, state: PathBuf, dialect: Dialect) 
         dialect: dialect.as_str(),
         of_command: dialect.command_call(),
         is_served: Box::new(move || serving(&state, &workspace).is_some()),
-        no_agent: Some(NO_AGENT),
+        no_agent: (!models.has_servers()).then_some(NO_MODEL),
     }
 }

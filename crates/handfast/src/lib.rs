@@ -8,11 +8,16 @@
     expect(dead_code, reason = "the program's commands use parts that a library without them does not")
 )]
 
+mod agent_runtime;
 mod at_start;
 mod bounded_run;
 mod browser_program;
 #[cfg(feature = "cli")]
+mod chat;
+#[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
+mod cli_agents;
 #[cfg(feature = "cli")]
 mod cli_approvals;
 #[cfg(feature = "cli")]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use llm::{Limit, Routes, TaskType, Usd, WireFormat};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tools_agents::{ModelLimits, ModelProvider, Models};
+use spending::SharedLimits;
+use tools_agents::{Embeddings, ModelLimits, ModelProvider, ModelSource, Models};
 
 use crate::failure::Failure;
 
@@ -56,6 +57,8 @@ pub(crate) enum Api {
     Gemini,
     /// Chat of Ollama.
     Ollama,
+    /// Model of the MCP client that makes the call, by sampling.
+    Client,
 }
 
 /// Limits on what models cost. The most that a call can cost is reserved before it is sent.
@@ -74,17 +77,32 @@ pub(crate) struct BudgetPlace {
     /// Tokens of one session.
     #[schemars(extend("x-default" = "none", "examples" = [2_000_000]))]
     pub(crate) session_tokens: Option<u64>,
+    /// US dollars of one day, of all processes of a state together.
+    #[schemars(extend("x-default" = "none", "examples" = [10]))]
+    pub(crate) day_usd: Option<f64>,
+    /// Tokens of one day.
+    #[schemars(extend("x-default" = "none", "examples" = [5_000_000]))]
+    pub(crate) day_tokens: Option<u64>,
+    /// US dollars of one workspace, over all time.
+    #[schemars(extend("x-default" = "none", "examples" = [100]))]
+    pub(crate) project_usd: Option<f64>,
+    /// Tokens of one workspace, over all time.
+    #[schemars(extend("x-default" = "none", "examples" = [50_000_000]))]
+    pub(crate) project_tokens: Option<u64>,
 }
 
-impl Api {
-    fn wire(self) -> WireFormat {
-        match self {
-            Self::Openai => WireFormat::OpenAi,
-            Self::OpenaiCompatible => WireFormat::OpenAiCompatible,
-            Self::Anthropic => WireFormat::Anthropic,
-            Self::Gemini => WireFormat::Gemini,
-            Self::Ollama => WireFormat::Ollama,
-        }
+impl ProviderPlace {
+    fn source(self) -> Result<ModelSource, String> {
+        let wire = match self.api {
+            Api::Openai => WireFormat::OpenAi,
+            Api::OpenaiCompatible => WireFormat::OpenAiCompatible,
+            Api::Anthropic => WireFormat::Anthropic,
+            Api::Gemini => WireFormat::Gemini,
+            Api::Ollama => WireFormat::Ollama,
+            Api::Client if self.url.is_none() && self.key.is_none() => return Ok(ModelSource::Caller),
+            Api::Client => return Err("a client's own model has neither `url` nor `key`".to_owned()),
+        };
+        ModelProvider::new(wire, self.url, self.key).map(ModelSource::Server)
     }
 }
 
@@ -92,11 +110,15 @@ impl Api {
 ///
 /// # Errors
 /// If a provider, a route or a limit is none.
-pub(crate) fn models(place: Option<ModelsPlace>) -> Result<Arc<Models>, Failure> {
-    let Some(place) = place else { return Ok(Arc::default()) };
+pub(crate) fn models(
+    place: Option<ModelsPlace>,
+    embeddings: Option<Embeddings>,
+) -> Result<Arc<Models>, Failure> {
+    let Some(place) = place else { return Ok(Arc::new(Models::default().with_embeddings(embeddings))) };
     let mut providers = BTreeMap::new();
-    for (name, ProviderPlace { api, url, key }) in place.providers {
-        let provider = ModelProvider::new(api.wire(), url, key)
+    for (name, provider) in place.providers {
+        let provider = provider
+            .source()
             .map_err(|problem| Failure::usage(format!("`models.providers.{name}`: {problem}")))?;
         if name.is_empty() || name.contains('/') {
             return Err(Failure::usage(format!(
@@ -128,9 +150,14 @@ pub(crate) fn models(place: Option<ModelsPlace>) -> Result<Arc<Models>, Failure>
     let limits = ModelLimits {
         call: limit("call_usd", budget.call_usd, budget.call_tokens)?,
         session: limit("session_usd", budget.session_usd, budget.session_tokens)?,
+        shared: SharedLimits {
+            day: limit("day_usd", budget.day_usd, budget.day_tokens)?,
+            project: limit("project_usd", budget.project_usd, budget.project_tokens)?,
+        },
     };
-    let models = Models::new(providers, routes, limits);
-    Ok(Arc::new(models.map_err(|problem| Failure::usage(format!("`models.routes`: {problem}")))?))
+    let models = Models::new(providers, routes, limits)
+        .map_err(|problem| Failure::usage(format!("`models.routes`: {problem}")))?;
+    Ok(Arc::new(models.with_embeddings(embeddings)))
 }
 
 fn money(name: &str, dollars: f64) -> Result<Usd, Failure> {
@@ -145,7 +172,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Arc<Models>, String> {
         let place = serde_json::from_str(text).unwrap();
-        models(Some(place)).map_err(|failure| failure.error.to_string())
+        models(Some(place), None).map_err(|failure| failure.error.to_string())
     }
 
     #[test]
@@ -164,6 +191,7 @@ mod tests {
                 "use https",
             ),
             (r#"{"providers": {"a/b": {"api": "openai"}}}"#.to_owned(), "slash"),
+            (r#"{"providers": {"a": {"api": "client", "key": "k"}}}"#.to_owned(), "neither `url` nor `key`"),
             (
                 format!(r#"{{"providers": {{{local}}}, "routes": {{"thinking": []}}}}"#),
                 "models.routes.thinking",
@@ -176,6 +204,8 @@ mod tests {
                 "x/small",
             ),
             (format!(r#"{{"providers": {{{local}}}, "budget": {{"call_usd": -1}}}}"#), "call_usd"),
+            (format!(r#"{{"providers": {{{local}}}, "budget": {{"day_usd": -1}}}}"#), "day_usd"),
+            (format!(r#"{{"providers": {{{local}}}, "budget": {{"project_usd": 1e30}}}}"#), "project_usd"),
         ] {
             let problem = read(&text).err().unwrap();
             assert!(problem.contains(told), "{text}: {problem}");

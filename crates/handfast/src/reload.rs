@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use parking_lot::Mutex;
-use policy::Policy;
+use policy::{Policy, Source};
 use store_api::{Hash, Store};
 use tool::{AnyTool, Owner, Place, Stop};
 
@@ -153,12 +153,46 @@ impl Reload {
 
     /// Returns the policy of another profile, as the files have it now.
     pub(crate) fn policy_of(&self, store: &dyn Store, profile: &str) -> Result<Policy, Failure> {
+        self.policy_with(store, profile, None)
+    }
+
+    /// Returns the name and the policy of the profile that a label is bound to; `None` if it is bound to none.
+    pub(crate) fn policy_of_label(
+        &self,
+        store: &dyn Store,
+        label: &str,
+    ) -> Result<Option<(String, Policy)>, Failure> {
+        let Some(profile) = self.read(store, &self.options)?.labels.remove(label) else { return Ok(None) };
+        let options = RunOptions { profile: None, label: Some(label.to_owned()), ..self.options.clone() };
+        Ok(Some((profile, self.compiled(store, &options, None)?)))
+    }
+
+    /// Returns the policy of a profile, narrowed by further rules of the same profile.
+    pub(crate) fn policy_with(
+        &self,
+        store: &dyn Store,
+        profile: &str,
+        more: Option<Source>,
+    ) -> Result<Policy, Failure> {
         let options = RunOptions { profile: Some(profile.to_owned()), label: None, ..self.options.clone() };
-        let (environment, own) = (&self.host_environment, self.own.clone());
-        let mut configuration =
-            Configuration::read(&options, environment, &self.place, &self.state, store, own, &|_: &str| {})?;
+        self.compiled(store, &options, more)
+    }
+
+    fn compiled(
+        &self,
+        store: &dyn Store,
+        options: &RunOptions,
+        more: Option<Source>,
+    ) -> Result<Policy, Failure> {
+        let mut configuration = self.read(store, options)?;
         configuration.close(&self.closed);
+        configuration.sources.extend(more);
         compile(&configuration, &|_: &str| {})
+    }
+
+    fn read(&self, store: &dyn Store, options: &RunOptions) -> Result<Configuration, Failure> {
+        let (environment, own) = (&self.host_environment, self.own.clone());
+        Configuration::read(options, environment, &self.place, &self.state, store, own, &|_: &str| {})
     }
 
     fn stamps(&self, store: &dyn Store) -> Stamps {

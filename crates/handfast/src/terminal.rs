@@ -34,7 +34,7 @@ impl TerminalAsker {
 }
 
 /// Maximum time that a question waits.
-const WAIT_FOR_ANSWER: Duration = Duration::from_mins(10);
+pub(crate) const WAIT_FOR_ANSWER: Duration = Duration::from_mins(10);
 
 fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
@@ -121,7 +121,7 @@ fn next_line(terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String
 }
 
 /// Returns the key for an offer.
-fn key(scope: Scope) -> char {
+pub(crate) fn offer_key(scope: Scope) -> char {
     match scope {
         Scope::Once => 'y',
         Scope::Session => 's',
@@ -131,7 +131,7 @@ fn key(scope: Scope) -> char {
 }
 
 /// Formats the question for the terminal. The scope of each approval is shown before it can be given.
-fn question(approval: &Approval) -> String {
+pub(crate) fn question(approval: &Approval) -> String {
     let mut text = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
     for effect in &approval.effects {
         text.push_str(&format!("  {}\n", visible_lines(effect)));
@@ -141,7 +141,11 @@ fn question(approval: &Approval) -> String {
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
-        text.push_str(&format!("  [{}] for {lasts}: {}\n", key(offer.scope), visible(&offer.description())));
+        text.push_str(&format!(
+            "  [{}] for {lasts}: {}\n",
+            offer_key(offer.scope),
+            visible(&offer.description())
+        ));
     }
     if let Some(suggestion) = &approval.suggestion {
         text.push_str(&format!("{}\n", visible(suggestion)));
@@ -164,8 +168,11 @@ pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> Stri
 const MAX_LINES: usize = 40;
 
 fn choices(approval: &Approval) -> String {
-    let offered: String =
-        approval.offers.iter().map(|offer| format!("  [{}] {}", key(offer.scope), offer.scope)).collect();
+    let offered: String = approval
+        .offers
+        .iter()
+        .map(|offer| format!("  [{}] {}", offer_key(offer.scope), offer.scope))
+        .collect();
     format!("Allow it? [y] yes, once{offered}  [n] no  (or type a reason for no) ")
 }
 
@@ -204,7 +211,7 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
             typed => {
                 let named = |offer: &&engine::Offer| {
                     typed.eq_ignore_ascii_case(offer.scope.as_str())
-                        || typed.eq_ignore_ascii_case(&key(offer.scope).to_string())
+                        || typed.eq_ignore_ascii_case(&offer_key(offer.scope).to_string())
                 };
                 if let Some(offer) = approval.offers.iter().find(named) {
                     return Ok(Answer::Lease { offer: offer.clone(), by: by() });

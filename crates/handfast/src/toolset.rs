@@ -73,8 +73,7 @@ impl Toolset {
         mut canonical: Vec<Arc<dyn AnyTool>>,
     ) -> Vec<Arc<dyn AnyTool>> {
         if self.read_only {
-            canonical
-                .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));
+            canonical.retain(|tool| tool.spec().class.reads_only || is_part_of_handfast(tool));
         }
         let canonical = self.only_dry_runs(canonical);
         if self.dialect == Dialect::Handfast {
@@ -83,7 +82,7 @@ impl Toolset {
         let (programs, workspace) = (programs.clone(), workspace.to_owned());
         let told = Arc::new(move || toolchains::advertised(&programs, &workspace));
         let mut tools = self.dialect.tools(&canonical, &(told as _));
-        tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
+        tools.extend(canonical.into_iter().filter(is_part_of_handfast));
         tools
     }
 
@@ -92,10 +91,9 @@ impl Toolset {
         if !self.dry_run {
             return tools;
         }
-        let hands_on = |tool: &Arc<dyn AnyTool>| CatalogueKind::Compact.lists(tool.as_ref());
         tools
             .into_iter()
-            .filter_map(|tool| if hands_on(&tool) { Some(tool) } else { DryRunOnly::tool(tool) })
+            .filter_map(|tool| if is_part_of_handfast(&tool) { Some(tool) } else { DryRunOnly::tool(tool) })
             .collect()
     }
 
@@ -147,6 +145,11 @@ impl Toolset {
             },
         }
     }
+}
+
+/// Returns true for a tool that every toolset has: one that finds others, or that only Handfast itself calls.
+fn is_part_of_handfast(tool: &Arc<dyn AnyTool>) -> bool {
+    CatalogueKind::Compact.lists(tool.as_ref()) || !tool.is_listed()
 }
 
 /// Builds the catalogue for the tools that list tools. Descriptions are evaluated at the time of a call.

@@ -70,9 +70,53 @@ pub struct Limit {
 /// Most that a call can take. A part that is unknown, such as the price of an unknown model, fits within no
 /// limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct WorstCase {
-    pub(crate) money: Option<Usd>,
-    pub(crate) tokens: Option<u64>,
+pub struct WorstCase {
+    /// Money; `None` if the price is unknown, or nothing limits the answer.
+    pub money: Option<Usd>,
+    /// Tokens, of the request and the answer; `None` if nothing limits the answer.
+    pub tokens: Option<u64>,
+}
+
+impl WorstCase {
+    /// Returns the known parts, with nothing for an unknown one.
+    pub fn amount(self) -> Amount {
+        Amount { money: self.money.unwrap_or_default(), tokens: self.tokens.unwrap_or_default() }
+    }
+
+    /// Checks that every part that a limit is about is known. `scope` is the owner of the limit, or `None`
+    /// for the limit of the call itself.
+    ///
+    /// # Errors
+    /// [`OverBudget::NoBound`] or [`OverBudget::NoPrice`].
+    pub fn require_known(self, scope: Option<&Scope>, limit: Limit) -> Result<(), OverBudget> {
+        let scope = || scope.cloned();
+        match (self.money, self.tokens) {
+            (_, None) if limit.tokens.is_some() => Err(OverBudget::NoBound { scope: scope() }),
+            (None, None) if limit.money.is_some() => Err(OverBudget::NoBound { scope: scope() }),
+            (None, Some(_)) if limit.money.is_some() => Err(OverBudget::NoPrice { scope: scope() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the worst case against a limit, of which `taken` is spent or reserved. `scope` is the owner of
+    /// the limit, or `None` for the limit of the call itself.
+    ///
+    /// # Errors
+    /// [`OverBudget`].
+    pub fn require_room(self, scope: Option<&Scope>, limit: Limit, taken: Amount) -> Result<(), OverBudget> {
+        self.require_known(scope, limit)?;
+        let scope = || scope.cloned();
+        let needed = self.amount();
+        let left = |limit: u64| limit.saturating_sub(taken.tokens);
+        if let Some(left) = limit.tokens.map(left).filter(|left| needed.tokens > *left) {
+            return Err(OverBudget::Tokens { scope: scope(), needed: needed.tokens, left });
+        }
+        let left = |limit: Usd| limit.saturating_sub(taken.money);
+        if let Some(left) = limit.money.map(left).filter(|left| needed.money > *left) {
+            return Err(OverBudget::Money { scope: scope(), needed: needed.money, left });
+        }
+        Ok(())
+    }
 }
 
 /// Refusal of a reservation.
@@ -210,15 +254,14 @@ impl Ledger {
         let mut scopes = scopes.to_vec();
         scopes.sort_unstable();
         scopes.dedup();
-        check(None, call, Amount::default(), worst)?;
+        worst.require_room(None, call, Amount::default())?;
         for scope in &scopes {
             let Some(account) = self.accounts.get(scope) else {
                 return Err(OverBudget::NotOpen(scope.clone()));
             };
-            check(Some(scope), account.limit, account.spent.plus(account.reserved), worst)?;
+            worst.require_room(Some(scope), account.limit, account.spent.plus(account.reserved))?;
         }
-        let amount =
-            Amount { money: worst.money.unwrap_or_default(), tokens: worst.tokens.unwrap_or_default() };
+        let amount = worst.amount();
         for scope in &scopes {
             if let Some(account) = self.accounts.get_mut(scope) {
                 account.reserved = account.reserved.plus(amount);
@@ -248,30 +291,6 @@ impl Ledger {
         }
         settlement
     }
-}
-
-/// Checks a worst case against one limit, of which `taken` is spent or reserved.
-fn check(scope: Option<&Scope>, limit: Limit, taken: Amount, worst: WorstCase) -> Result<(), OverBudget> {
-    let scope = || scope.cloned();
-    if let Some(most) = limit.tokens {
-        let needed = worst.tokens.ok_or_else(|| OverBudget::NoBound { scope: scope() })?;
-        let left = most.saturating_sub(taken.tokens);
-        if needed > left {
-            return Err(OverBudget::Tokens { scope: scope(), needed, left });
-        }
-    }
-    if let Some(most) = limit.money {
-        let needed = match (worst.money, worst.tokens) {
-            (Some(needed), _) => needed,
-            (None, None) => return Err(OverBudget::NoBound { scope: scope() }),
-            (None, Some(_)) => return Err(OverBudget::NoPrice { scope: scope() }),
-        };
-        let left = most.saturating_sub(taken.money);
-        if needed > left {
-            return Err(OverBudget::Money { scope: scope(), needed, left });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

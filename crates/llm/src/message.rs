@@ -1,6 +1,7 @@
 //! Requests to a model, in the words that all providers share.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{ModelError, invalid};
@@ -36,8 +37,8 @@ pub struct ChatRequest {
     pub cache: bool,
 }
 
-/// Message of a conversation.
-#[derive(Debug, Clone, PartialEq)]
+/// Message of a conversation. A picture has no form in which it is stored: a caller replaces it first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Author of the message.
     pub role: Role,
@@ -46,7 +47,8 @@ pub struct Message {
 }
 
 /// Author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The user, and the tools that were called.
     User,
@@ -55,11 +57,13 @@ pub enum Role {
 }
 
 /// Part of a message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Text of either author.
     Text(String),
     /// Picture from the user.
+    #[serde(skip)]
     Image(Image),
     /// Thoughts of the model.
     Thinking(Thought),
@@ -70,7 +74,7 @@ pub enum Part {
 }
 
 /// Thoughts of a model. They are sent back only to the model that had them, as its provider demands.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Thought {
     /// Text of the thoughts, or a summary of them. May be empty.
     pub text: String,
@@ -174,7 +178,7 @@ pub struct OutputFormat {
 }
 
 /// Call of a tool, as the model made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Id, which the result repeats. Unique within the conversation.
     pub id: String,
@@ -189,7 +193,7 @@ pub struct ToolCall {
 }
 
 /// Result of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// Id of the call.
     pub call_id: String,
@@ -198,6 +202,7 @@ pub struct ToolResult {
     /// Text of the result.
     pub text: String,
     /// Pictures of the result.
+    #[serde(skip)]
     pub images: Vec<Image>,
     /// True if the call failed.
     pub is_error: bool,

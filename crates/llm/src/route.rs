@@ -15,6 +15,7 @@ use crate::interrupt::{Interrupt, StopWatch};
 use crate::message::ChatRequest;
 use crate::model::Model;
 use crate::money::Usd;
+use crate::reserve::{Reserve, ReserveError};
 use crate::response::{Delta, Response, Sink};
 use crate::task::{Routes, TaskType};
 use crate::usage::Usage;
@@ -89,12 +90,24 @@ pub enum AttemptError {
     /// The budget does not allow the request, which was not sent.
     #[error(transparent)]
     Budget(#[from] OverBudget),
+    /// The ledger of the caller is out of order, so the request was not sent.
+    #[error("the budgets cannot be kept: {0}")]
+    Ledger(String),
     /// The model does not have an ability, so it was not asked.
     #[error("the model cannot do what is needed: {}", words(.0))]
     Lacks(Vec<Capability>),
     /// The route names a model that the router does not have.
     #[error("the model is not configured")]
     Unknown,
+}
+
+impl From<ReserveError> for AttemptError {
+    fn from(error: ReserveError) -> Self {
+        match error {
+            ReserveError::Over(over) => Self::Budget(over),
+            ReserveError::Failed(reason) => Self::Ledger(reason),
+        }
+    }
 }
 
 fn words(abilities: &[Capability]) -> String {
@@ -177,6 +190,8 @@ pub struct Router {
     pub random: Random,
     /// Budgets; `None` if there are none.
     pub ledger: Option<Arc<Mutex<Ledger>>>,
+    /// Ledger of the caller, on which every request is reserved too; `None` if there is none.
+    pub reserve: Option<Arc<dyn Reserve>>,
     /// Moments before which servers do not want to be asked, by model.
     resting: Mutex<BTreeMap<String, Instant>>,
 }
@@ -198,7 +213,7 @@ impl Router {
         random: Random,
     ) -> Self {
         let (rules, resting) = (RetryRules::default(), Mutex::default());
-        Self { models, routes, rules, timer, random, ledger: None, resting }
+        Self { models, routes, rules, timer, random, ledger: None, reserve: None, resting }
     }
 
     /// Asks the models of a route, one after another, until one answers. Pieces of an answer that broke off
@@ -347,14 +362,22 @@ impl Router {
     ) -> Result<(Response, Option<Usd>), AttemptError> {
         let info = candidate.model.info();
         let worst = worst_case(candidate.model, request);
-        let hold = match &self.ledger {
+        let mut hold = match &self.ledger {
             Some(ledger) => {
                 let call = remaining(route.account.call, *spent);
                 let reservation = ledger.lock().reserve_worst(&route.account.scopes, call, worst)?;
-                Some(Hold::new(ledger, reservation, worst))
+                Some(Hold { ledger, reservation: Some(reservation), if_dropped: Amount::default() })
             }
             None => None,
         };
+        // The own reservation ends with nothing if this one is refused or dropped, since nothing is sent.
+        let kept = match &self.reserve {
+            Some(reserve) => Some(reserve.reserve(worst).await?),
+            None => None,
+        };
+        if let Some(hold) = &mut hold {
+            hold.if_dropped = worst.amount();
+        }
         let outcome = candidate.model.chat(request, sink, stop).await;
         let usage = match &outcome {
             Ok(response) => Some(response.usage),
@@ -363,6 +386,9 @@ impl Router {
         let real = usage.map(|usage| amount(info, &usage)).unwrap_or_default();
         if let Some(hold) = hold {
             hold.settle(real);
+        }
+        if let Some(kept) = kept {
+            kept.settle(real);
         }
         spent.money = spent.money.saturating_add(real.money);
         spent.tokens = spent.tokens.saturating_add(real.tokens);
@@ -420,20 +446,14 @@ fn remaining(limit: Limit, spent: Amount) -> Limit {
     }
 }
 
-/// Reservation that is settled in any case: for the worst case if the attempt is dropped midway.
+/// Reservation that is settled in any case: with this amount if the attempt is dropped midway.
 struct Hold<'a> {
     ledger: &'a Mutex<Ledger>,
     reservation: Option<Reservation>,
-    worst: Amount,
+    if_dropped: Amount,
 }
 
-impl<'a> Hold<'a> {
-    fn new(ledger: &'a Mutex<Ledger>, reservation: Reservation, worst: WorstCase) -> Self {
-        let worst =
-            Amount { money: worst.money.unwrap_or_default(), tokens: worst.tokens.unwrap_or_default() };
-        Self { ledger, reservation: Some(reservation), worst }
-    }
-
+impl Hold<'_> {
     fn settle(mut self, real: Amount) {
         if let Some(reservation) = self.reservation.take() {
             self.ledger.lock().settle(reservation, real);
@@ -444,7 +464,7 @@ impl<'a> Hold<'a> {
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            self.ledger.lock().settle(reservation, self.worst);
+            self.ledger.lock().settle(reservation, self.if_dropped);
         }
     }
 }

@@ -157,7 +157,7 @@ fn check_name(name: &str) -> Result<(), ModelError> {
     Ok(())
 }
 
-fn check_abilities(request: &ChatRequest, info: &ModelInfo) -> Result<(), ModelError> {
+pub(crate) fn check_abilities(request: &ChatRequest, info: &ModelInfo) -> Result<(), ModelError> {
     if !info.tools && !request.tools.is_empty() {
         return Err(invalid(format!("the model `{}` calls no tools", info.name)));
     }
@@ -182,7 +182,11 @@ fn temperature(request: &ChatRequest, info: &ModelInfo, omitted: &mut Vec<&'stat
 }
 
 /// Returns the effort that a model is told; `None` for its default. Notes an effort that it does not take.
-fn effort(request: &ChatRequest, info: &ModelInfo, omitted: &mut Vec<&'static str>) -> Option<Effort> {
+pub(crate) fn effort(
+    request: &ChatRequest,
+    info: &ModelInfo,
+    omitted: &mut Vec<&'static str>,
+) -> Option<Effort> {
     match (request.thinking, info.thinking) {
         (Effort::Default, _) | (Effort::Off, ThinkingControl::Never) => None,
         (_, ThinkingControl::Never) => {
@@ -195,7 +199,7 @@ fn effort(request: &ChatRequest, info: &ModelInfo, omitted: &mut Vec<&'static st
 }
 
 /// Returns the schema of the answer, unless the model keeps to none, which is noted.
-fn format<'a>(
+pub(crate) fn format<'a>(
     request: &'a ChatRequest,
     info: &ModelInfo,
     omitted: &mut Vec<&'static str>,
@@ -209,7 +213,7 @@ fn format<'a>(
 
 /// Returns a name or id that a model wrote, in characters that all providers take, so that one call of nonsense
 /// does not make a whole conversation invalid.
-fn plain(name: &str) -> Cow<'_, str> {
+pub(crate) fn plain(name: &str) -> Cow<'_, str> {
     let fits = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
         return Cow::Borrowed(name);
@@ -220,7 +224,7 @@ fn plain(name: &str) -> Cow<'_, str> {
 }
 
 /// Returns the bytes of a picture in base64.
-fn base64_of(image: &crate::message::Image) -> String {
+pub(crate) fn base64_of(image: &crate::message::Image) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(&image.bytes)
 }

@@ -298,6 +298,9 @@ impl Policy {
             if policy.commands_see.0 > narrowed.commands_see.0 {
                 narrowed.commands_see = policy.commands_see.clone();
             }
+            if policy.parent_may_answer.0 > narrowed.parent_may_answer.0 {
+                narrowed.parent_may_answer = policy.parent_may_answer.clone();
+            }
             narrowed.denies_commands |= policy.denies_commands;
             let known = |path| narrowed.protected.iter().any(|(known, _)| known == path);
             let more: Vec<_> = policy.protected.iter().filter(|(path, _)| !known(path)).cloned().collect();

@@ -32,6 +32,14 @@ impl FrozenCeiling {
         if ceiling.has_policies() {
             return None;
         }
+        // The rules may have limits of their own, such as those of the command line.
+        let ceiling = match &policy.bounds {
+            Some(bounds) => &ceiling.meet(&bounds.ceiling),
+            None => ceiling,
+        };
+        if ceiling.has_policies() {
+            return None;
+        }
         let allowed = EffectKind::ALL.into_iter().filter(|kind| ceiling.effects.has(*kind));
         Some(Self {
             level: ceiling.level,

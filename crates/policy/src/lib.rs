@@ -31,6 +31,7 @@ mod names;
 mod narrow;
 mod outgoing;
 mod pages;
+mod parent_answers;
 mod path;
 mod policy;
 mod profile;
@@ -59,6 +60,7 @@ pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
 pub use outgoing::ConnectionVerdict;
+pub use parent_answers::ParentAnswers;
 pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{

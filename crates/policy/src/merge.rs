@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::{
     BrowserRules, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits, Lines, List,
-    ListEntry, Mode, Origin, PolicyError, ProfileSource, Profiles, Rule, Undoable, UnlistedHosts,
+    ListEntry, Mode, Origin, ParentAnswers, PolicyError, ProfileSource, Profiles, Rule, Undoable,
+    UnlistedHosts,
 };
 
 /// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
@@ -119,6 +120,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             dangerous: source.dangerous.filter(|dangerous| *dangerous == Dangerous::Deny),
             undoable: source.undoable.filter(|undoable| *undoable == Undoable::Table),
             unlisted_hosts: source.unlisted_hosts.filter(|unlisted| *unlisted == UnlistedHosts::Deny),
+            parent_may_answer: source.parent_may_answer.filter(|answers| *answers == ParentAnswers::Never),
             commands_see: source.commands_see.filter(|seen| *seen == CommandsSee::Listed),
             isolation: source.isolation.filter(|isolation| *isolation == Isolation::Namespaces),
             strict: source.strict.filter(|strict| *strict),
@@ -130,6 +132,10 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             ("dangerous", source.dangerous == Some(Dangerous::Ask)),
             ("undoable", source.undoable == Some(Undoable::Pass)),
             ("unlisted_hosts", source.unlisted_hosts == Some(UnlistedHosts::Ask)),
+            (
+                "parent_may_answer",
+                source.parent_may_answer.is_some_and(|answers| answers != ParentAnswers::Never),
+            ),
             ("commands_see", source.commands_see == Some(CommandsSee::Workspace)),
             ("isolation", source.isolation.is_some_and(|isolation| isolation != Isolation::Namespaces)),
             ("strict", source.strict == Some(false)),
@@ -276,6 +282,12 @@ impl<'a> MergedSources<'a> {
     pub(crate) fn unlisted_hosts(&self, profile: &str) -> (UnlistedHosts, Origin) {
         let value = |source: &ProfileSource| source.unlisted_hosts;
         self.strictest(profile, "unlisted_hosts", value, None, UnlistedHosts::default())
+    }
+
+    /// Returns the questions of sub-agents that agents above them may answer.
+    pub(crate) fn parent_may_answer(&self, profile: &str) -> (ParentAnswers, Origin) {
+        let value = |source: &ProfileSource| source.parent_may_answer;
+        self.strictest(profile, "parent_may_answer", value, None, ParentAnswers::default())
     }
 
     /// Returns the setting for what commands see of the workspace.

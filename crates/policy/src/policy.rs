@@ -20,8 +20,8 @@ use crate::path::{
 use crate::push::PushRules;
 use crate::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
-    List, Mode, Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable,
-    UnlistedHosts, Warning,
+    List, Mode, Names, Origin, ParentAnswers, PathVerdict, PolicyError, Programs, RootRight, Rule, Source,
+    Undoable, UnlistedHosts, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -32,6 +32,7 @@ pub struct Policy {
     pub(crate) dangerous: (Dangerous, Origin),
     pub(crate) undoable: (Undoable, Origin),
     pub(crate) unlisted_hosts: (UnlistedHosts, Origin),
+    pub(crate) parent_may_answer: (ParentAnswers, Origin),
     pub(crate) commands_see: (CommandsSee, Origin),
     /// Paths that the cell of one call shows in addition to the listed ones.
     pub(crate) also_seen: Vec<PathBuf>,
@@ -247,6 +248,7 @@ impl Policy {
             dangerous: merged.dangerous(name, setup.dialect.dangerous),
             undoable: merged.undoable(name, built_in_undoable),
             unlisted_hosts: merged.unlisted_hosts(name),
+            parent_may_answer: merged.parent_may_answer(name),
             commands_see: merged.commands_see(name, commands_see),
             also_seen: Vec::new(),
             dialect: setup.dialect,
@@ -396,6 +398,11 @@ impl Policy {
     /// Returns the name of the profile.
     pub fn profile(&self) -> &str {
         &self.profile
+    }
+
+    /// Returns the questions of sub-agents that agents above them may answer.
+    pub fn parent_may_answer(&self) -> ParentAnswers {
+        self.parent_may_answer.0
     }
 
     /// Returns the mode that counts.

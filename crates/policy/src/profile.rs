@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ListEntry, size};
+use crate::{ListEntry, ParentAnswers, size};
 
 /// One profile of `sandbox_config`, as written.
 ///
@@ -58,6 +58,10 @@ pub struct ProfileSource {
     /// Treatment of a connection that a command makes to a host on no list.
     #[schemars(extend("x-default" = "`ask`", "examples" = ["deny"]))]
     pub unlisted_hosts: Option<UnlistedHosts>,
+    /// Highest level of a sub-agent's question that the agent above it may answer in place of a human, if
+    /// that agent could make the call itself without a question.
+    #[schemars(extend("x-default" = "`never`", "examples" = ["moderate"]))]
+    pub parent_may_answer: Option<ParentAnswers>,
     /// Hosts that are never connected to.
     #[schemars(extend("x-default" = "none", "examples" = [["tracker.example.org"]]))]
     pub deny_hosts: Option<Vec<ListEntry>>,

@@ -48,6 +48,8 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, Poli
     add(policy.setting("unlisted_hosts", unlisted_hosts.as_str(), origin.clone()), None);
     let (commands_see, origin) = &policy.commands_see;
     add(policy.setting("commands_see", commands_see.as_str(), origin.clone()), None);
+    let (parent_may_answer, origin) = &policy.parent_may_answer;
+    add(policy.setting("parent_may_answer", parent_may_answer.as_str(), origin.clone()), None);
     let (isolation, origin) = &policy.isolation;
     add(policy.setting("isolation", isolation.as_str(), origin.clone()), None);
     for (key, (on, origin)) in [

@@ -26,6 +26,21 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// Returns [`Failure`] if the caller stopped the work or if the work failed.
     fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure>;
+
+    /// Returns the part of a text that its vector is made of. Without an own implementation, the model
+    /// neither counts nor cuts.
+    fn extent(&self, _text: &str) -> TextExtent {
+        TextExtent::default()
+    }
+}
+
+/// The part of a text that its vector is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextExtent {
+    /// Number of tokens of the part, with the markers around it; `None` if the model does not tell.
+    pub tokens: Option<usize>,
+    /// True if the model cuts the rest of the text off.
+    pub is_cut: bool,
 }
 
 /// A function that opens a model.

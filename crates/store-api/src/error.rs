@@ -183,6 +183,28 @@ pub enum StoreError {
         /// Id of the output.
         id: String,
     },
+    /// A text is longer than the store keeps.
+    #[error("the {what} has {bytes} bytes, but at most {most} are stored; shorten it, or store it as a file")]
+    TooLong {
+        /// Kind of the text.
+        what: &'static str,
+        /// Length in bytes.
+        bytes: usize,
+        /// Maximum length in bytes.
+        most: usize,
+    },
+    /// The number of a conversation's entry does not follow the entries before it, or a summary goes beyond
+    /// the last one.
+    #[error(
+        "entry {seq} of the conversation is out of order: its last one is {}; read the conversation again",
+        last.map_or("none".to_owned(), |last| last.to_string())
+    )]
+    EntryOutOfOrder {
+        /// Number of the entry.
+        seq: u64,
+        /// Number of the last entry.
+        last: Option<u64>,
+    },
 }
 
 impl StoreError {

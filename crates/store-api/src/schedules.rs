@@ -259,7 +259,8 @@ impl FromStr for FiringState {
     }
 }
 
-fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a path as a text.
+pub(crate) fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 

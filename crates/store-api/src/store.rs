@@ -1,5 +1,6 @@
 //! The whole state of the runtime.
 
+use crate::agents::AgentStore;
 use crate::approvals::Approvals;
 use crate::audit::AuditLog;
 use crate::blobs::Blobs;
@@ -7,10 +8,12 @@ use crate::checkpoints::Checkpoints;
 use crate::chores::Chores;
 use crate::error::StoreError;
 use crate::leases::Leases;
+use crate::mail::MailStore;
 use crate::memories::Memories;
 use crate::outputs::Outputs;
 use crate::presence::Presence;
 use crate::schedules::Schedules;
+use crate::spending::SpendingStore;
 use crate::trust::Trust;
 
 /// A function that masks the secrets in a text, or returns `None` if the text contains no secret.
@@ -18,8 +21,8 @@ pub type Cover = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// An open state, which several processes may share. Hand it on behind an `Arc`.
 pub trait Store: Presence + Chores {
-    /// Masks secrets in the texts of all later rows of the audit, the approvals, the leases and the
-    /// schedules. The first call wins.
+    /// Masks secrets in the texts of all later rows of the audit, the approvals, the leases, the
+    /// schedules, the agents and the mail, but not in JSON that the store does not read. The first call wins.
     fn cover_rows(&self, cover: Box<Cover>);
 
     /// Returns the audit log.
@@ -48,6 +51,15 @@ pub trait Store: Presence + Chores {
 
     /// Returns the schedules and their firings.
     fn schedules(&self) -> &dyn Schedules;
+
+    /// Returns the agents and their conversations.
+    fn agents(&self) -> &dyn AgentStore;
+
+    /// Returns the mail between agents.
+    fn mail(&self) -> &dyn MailStore;
+
+    /// Returns what models have cost.
+    fn spending(&self) -> &dyn SpendingStore;
 
     /// Does the work that a large change has left behind, so that no later change waits for the
     /// disk. Blocks.

@@ -1,7 +1,14 @@
 //! Promises of the audit log.
 
-use store_api::{AuditLog, AuditRow, Durability, Filter, Hash, Kind, ScheduleRow, StoreError};
+use std::path::Path;
 
+use store_api::{
+    AgentRow, AgentState, AuditLog, AuditRow, Durability, Filter, Hash, Kind, NewMail, ScheduleRow,
+    StoreError,
+};
+
+use crate::agents::agent;
+use crate::mail::{claim, mail, send};
 use crate::schedules::hourly;
 use crate::{Handles, Problem, Promise, at, equal, holds};
 
@@ -172,7 +179,24 @@ fn covered(handles: &Handles<'_>) -> Result<(), Problem> {
     let named = ScheduleRow { name: "secret name".to_owned(), ..hourly("s1") };
     store.schedules().add(&named)?;
     let name = store.schedules().find("s1")?.map(|row| row.name);
-    equal("the name of a schedule", name, Some("*** name".to_owned()))
+    equal("the name of a schedule", name, Some("*** name".to_owned()))?;
+    let secret = || "a secret".to_owned();
+    store.agents().add(&AgentRow { name: secret(), task: secret(), ..agent("a1") }, 9)?;
+    store.agents().set_state("a1", 1, AgentState::Done, Some("a secret"), None)?;
+    let texts = store.agents().find("a1")?.map(|row| [Some(row.name), Some(row.task), row.outcome]);
+    let masked = || Some("a ***".to_owned());
+    equal("the texts of an agent", texts, Some([masked(), masked(), masked()]))?;
+    let asked = send(store.mail(), &NewMail { body: secret(), ..mail("a", "b") })?;
+    let body = |id| store.mail().find(id).map(|row| row.map(|row| row.body));
+    equal("a mail", body(asked)?, masked())?;
+    for row in claim(store.mail(), "b", 1)? {
+        store.mail().delivered(row.id, row.epoch)?;
+    }
+    let reply = store.mail().answer(asked, "b", "a secret", at(1))?;
+    equal("its answer", body(reply.unwrap_or_default())?, masked())?;
+    store.mail().kill_of(Path::new("/w"), "a", "a secret")?;
+    let reason = store.mail().find(reply.unwrap_or_default())?.and_then(|row| row.dead_reason);
+    equal("the reason of a dead mail", reason, masked())
 }
 
 fn refused(handles: &Handles<'_>) -> Result<(), Problem> {

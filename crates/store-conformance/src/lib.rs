@@ -3,14 +3,19 @@
 //! The suite uses two handles of one state, as two processes would, and sees nothing but the traits.
 //! Each implementation tests its own files, formats and damage.
 
+mod agents;
 mod approvals;
 mod audit;
 mod checkpoints;
 mod contents;
 mod leases;
+mod mail;
+mod mail_order;
+mod mail_replies;
 mod memories;
 mod presence;
 mod schedules;
+mod spending;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -47,6 +52,11 @@ pub fn violations(implementation: &dyn Implementation, select: impl Fn(&str) -> 
         memories::PROMISES,
         presence::PROMISES,
         schedules::PROMISES,
+        agents::PROMISES,
+        mail::PROMISES,
+        mail_order::PROMISES,
+        mail_replies::PROMISES,
+        spending::PROMISES,
     ];
     let mut broken = Vec::new();
     let selected = subjects.into_iter().flatten().filter(|(promise, _)| select(promise));

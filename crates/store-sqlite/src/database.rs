@@ -34,12 +34,14 @@ const MIGRATIONS: &[(&str, Option<Migration>)] = &[
     (include_str!("schema/0008.sql"), None),
     (include_str!("schema/0009.sql"), None),
     (include_str!("schema/0010.sql"), None),
+    (include_str!("schema/0011.sql"), None),
 ];
 
 /// SQL that brings a database of a test from the newest format to format 8.
 #[cfg(test)]
 pub(crate) const TO_FORMAT_8: &str = "DROP INDEX audit_by_workspace; ALTER TABLE audit DROP COLUMN workspace;
-    DROP TABLE schedules; DROP TABLE firings;";
+    DROP TABLE schedules; DROP TABLE firings; DROP TABLE agents; DROP TABLE agent_entries; DROP TABLE mail;
+    DROP TABLE spending; DROP TABLE reservations; DROP TABLE reserved_accounts;";
 
 /// Maximum number of idle connections that stay open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;

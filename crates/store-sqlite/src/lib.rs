@@ -14,6 +14,7 @@
 //! types. It reads no clock and makes no ids: callers pass both. It knows no policy and no async
 //! runtime. All functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
+mod agents;
 mod approvals;
 mod audit;
 mod blob_writer;
@@ -21,14 +22,17 @@ mod blobs;
 mod checking;
 mod checkpoints;
 mod chores;
+mod columns;
 mod database;
 mod hash_prefixes;
 mod leases;
+mod mail;
 mod memories;
 mod outputs;
 mod pack_reader;
 mod packs;
 mod schedules;
+mod spending;
 mod trust;
 mod watcher_marks;
 
@@ -38,19 +42,22 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use store_api::{
-    Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Memories, Outputs, Presence,
-    Schedules, Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
+    AgentStore, Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, MailStore, Memories,
+    Outputs, Presence, Schedules, SpendingStore, Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
 };
 
+use agents::SqliteAgents;
 use approvals::SqliteApprovals;
 use audit::SqliteAudit;
 use blobs::BlobFolder;
 use checkpoints::SqliteCheckpoints;
 use database::{Access, Database};
 use leases::SqliteLeases;
+use mail::SqliteMail;
 use memories::SqliteMemories;
 use outputs::SqliteOutputs;
 use schedules::SqliteSchedules;
+use spending::SqliteSpending;
 use trust::SqliteTrust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
@@ -63,6 +70,9 @@ pub struct SqliteStore {
     leases: SqliteLeases,
     memories: SqliteMemories,
     schedules: SqliteSchedules,
+    agents: SqliteAgents,
+    mail: SqliteMail,
+    spending: SqliteSpending,
     folder: PathBuf,
     blobs: Arc<BlobFolder>,
     database: Arc<Database>,
@@ -116,6 +126,9 @@ impl SqliteStore {
             leases: SqliteLeases::new(Arc::clone(&database)),
             memories: SqliteMemories::new(Arc::clone(&database)),
             schedules: SqliteSchedules::new(Arc::clone(&database)),
+            agents: SqliteAgents::new(Arc::clone(&database)),
+            mail: SqliteMail::new(Arc::clone(&database)),
+            spending: SqliteSpending::new(Arc::clone(&database)),
             folder: folder.to_owned(),
             blobs,
             database,
@@ -162,6 +175,18 @@ impl Store for SqliteStore {
 
     fn schedules(&self) -> &dyn Schedules {
         &self.schedules
+    }
+
+    fn agents(&self) -> &dyn AgentStore {
+        &self.agents
+    }
+
+    fn mail(&self) -> &dyn MailStore {
+        &self.mail
+    }
+
+    fn spending(&self) -> &dyn SpendingStore {
+        &self.spending
     }
 
     /// Runs a WAL checkpoint, as far as other processes do not prevent it.

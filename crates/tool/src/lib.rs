@@ -8,6 +8,7 @@
 
 mod arguments;
 mod box_future;
+mod caller_model;
 mod checkpoints;
 mod context;
 mod credential;
@@ -15,6 +16,7 @@ mod data;
 mod described;
 mod effect;
 mod error;
+mod front_matter;
 mod id;
 mod json_size;
 mod level;
@@ -35,6 +37,7 @@ mod visible;
 
 pub use arguments::spell;
 pub use box_future::BoxFuture;
+pub use caller_model::{CallerModel, OfferedModel, SampleError};
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, ForeseenCall, Hosts, LaterCalls,
@@ -45,6 +48,7 @@ pub use data::{Data, RawJson};
 pub use described::described;
 pub use effect::{Access, CommandLine, DecidedEffects, Effect, PageAccess, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
+pub use front_matter::split_front_matter;
 pub use id::{CallId, SessionId, names_id, short_ids};
 pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;

@@ -33,6 +33,9 @@ pub trait Tool: Send + Sync + 'static {
     /// plan and its preview nor in its output and its errors.
     const SECRETS: &'static [&'static str] = &[];
 
+    /// False for a tool that callers do not see, because only a part of Handfast calls it.
+    const IS_LISTED: bool = true;
+
     /// Names of the optional fields, at any depth, in which an empty text has a meaning. An empty
     /// text in any other optional field means that the field was left out.
     const EMPTY_TEXTS: &'static [&'static str] = &[];
@@ -229,7 +232,7 @@ pub trait AnyTool: Send + Sync {
     fn name(&self) -> &str {
         self.spec().name
     }
-    /// Returns false for a part of another tool, which callers do not see.
+    /// Returns false for a part of another tool, or of Handfast, which callers do not see.
     fn is_listed(&self) -> bool {
         true
     }
@@ -324,6 +327,10 @@ impl<T: Tool> AnyTool for ErasedTool<T> {
 
     fn output_schema(&self) -> &Value {
         &self.output_schema
+    }
+
+    fn is_listed(&self) -> bool {
+        T::IS_LISTED
     }
 
     fn takes_secrets(&self) -> bool {

@@ -1,27 +1,19 @@
 //! `llm_call`: asks a model of language, chosen by the type of the task.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fetch::address::Target;
-use fetch::web::Web;
-use llm::{
-    Attempt, AttemptError, ChatRequest, Limits, Message, Model, ModelError, Part, Provider, RemoteModel,
-    Role, Route, RouteError, RouteFault, Router, Routes, TaskType,
-};
+use llm::{ChatRequest, Message, Part, Role, Route, TaskType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tool::{
-    Class, Code, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, StopReason, TextCap,
-    Timeout, Tool, ToolError,
+    Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
-use tool_support::{RequestPart, permission, secret};
 
-use crate::model_transport::{CallTransport, WebTimer};
+use crate::embedding;
 use crate::models::{Candidate, Models};
+use crate::routing::{candidates, failed, router, tried};
 
 /// Maximum number of messages in a prompt.
 const MOST_MESSAGES: usize = 1_000;
@@ -33,9 +25,9 @@ pub struct LlmCall(pub(crate) Arc<Models>);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Text, or an array of messages `{"role": "user" or "assistant", "content": TEXT}`.
+    /// Text, or messages `{"role": "user" or "assistant", "content": TEXT}`; for `embedding`, a text.
     prompt: Value,
-    /// Type of the task, by which the model is chosen.
+    /// Type of the task, by which the model is chosen. `embedding` returns the vector of the prompt.
     #[serde(default)]
     task_type: Task,
     /// `PROVIDER/MODEL` to ask instead, without a fallback.
@@ -57,7 +49,7 @@ pub struct Args {
 // The variants have no doc comments: without them the schema is a plain list of names, which every
 // provider accepts.
 /// Type of a task.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(crate) enum Task {
@@ -72,16 +64,16 @@ pub(crate) enum Task {
 /// Result of `llm_call`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Text of the answer.
+    /// Text of the answer; for `embedding`, the vector as a JSON array.
     response: String,
-    /// Model that answered, as `PROVIDER/MODEL`.
+    /// Model that answered, as `PROVIDER/MODEL`; for `embedding`, the name of the model.
     model_used: String,
     /// Tokens of the request and of the answer.
     tokens_used: Tokens,
     /// Cost of the answer in US dollars; absent if the price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_estimate: Option<f64>,
-    /// True if the answer ends at a limit.
+    /// True if the answer ends at a limit, or the vector leaves out the end of the prompt.
     truncated: bool,
     /// Models that failed before, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -104,7 +96,7 @@ impl Tool for LlmCall {
     const SPEC: Spec = Spec {
         name: "llm_call",
         title: "Ask a language model",
-        description: "Ask a language model that the user configured. The prompt leaves this machine unless the model runs here.",
+        description: "Ask a language model that the user configured or your client offers. The prompt leaves this machine unless the model runs here.",
         example: Example {
             files: &[],
             arguments: r#"{"prompt": "Say hello.", "task_type": "simple"}"#,
@@ -120,6 +112,12 @@ impl Tool for LlmCall {
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         args.request()?;
+        if args.task_type == Task::Embedding {
+            args.text()?;
+            embedding::model(&self.0)?;
+            // The model is part of the runtime, like that of knowledge_search and memory.
+            return Ok(Plan::of(Vec::new()));
+        }
         let candidates = self.candidates(args)?;
         let (effects, login) = Models::effects(&candidates);
         Ok(Plan { login, ..Plan::of(effects) })
@@ -138,16 +136,28 @@ impl Tool for LlmCall {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let request = args.request()?;
+        if args.task_type == Task::Embedding {
+            args.warn_of_unused(context);
+            let made = embedding::embed(context, &self.0, args.text()?, args.model.as_deref())?;
+            return Ok(Output {
+                response: made.json,
+                model_used: made.model,
+                tokens_used: Tokens { input: made.tokens, output: 0 },
+                cost_estimate: made.cost,
+                truncated: made.is_cut,
+                tried: Vec::new(),
+            });
+        }
         let candidates = self.candidates(&args)?;
         let deadline = Instant::now() + context.timeout;
         let task = args.task_type.of_llm();
-        let (ledger, account) = self.0.budget(&context.session.0);
+        let budget = self.0.budget(context, &context.session.0)?;
         let mut router = router(context, &candidates, deadline)?;
-        router.ledger = Some(ledger);
-        let route = Route { deadline: Some(deadline), account, ..Route::of(task) };
+        (router.ledger, router.reserve) = (Some(budget.ledger), budget.shared);
+        let route = Route { deadline: Some(deadline), account: budget.account, ..Route::of(task) };
         // A call returns the answer as a whole.
         let answer = router.chat(&route, &request, &mut |_: llm::Delta<'_>| {}, &context.stop).await;
-        let routed = answer.map_err(failed)?;
+        let routed = answer.map_err(|error| failed(&error))?;
         for field in &routed.response.omitted {
             context.warn(format!("{} does not take `{field}`, which was left out", routed.model));
         }
@@ -164,27 +174,35 @@ impl Tool for LlmCall {
 
 impl LlmCall {
     fn candidates(&self, args: &Args) -> Result<Vec<Candidate<'_>>, ToolError> {
-        let task = args.task_type.of_llm();
-        if !self.0.is_configured() {
-            return Err(ToolError::new(Code::Unavailable, "no language model is configured")
-                .hint("the user adds `models` to the configuration: docs/MODELS.md"));
-        }
-        if task == TaskType::Embedding {
-            return Err(ToolError::validation("task_type", "no chat model makes vectors")
-                .hint("knowledge_search and memory search by meaning"));
-        }
-        let found = self.0.candidates(task, args.model.as_deref());
-        let found = found.map_err(|problem| ToolError::validation("model", problem))?;
-        if found.is_empty() {
-            let message = format!("no model is configured for `{}`", task.word());
-            return Err(ToolError::new(Code::Unavailable, message)
-                .hint("name one with `model`, or the user adds a route: docs/MODELS.md"));
-        }
-        Ok(found)
+        candidates(&self.0, args.task_type.of_llm(), args.model.as_deref())
     }
 }
 
 impl Args {
+    /// Returns the text of an embedding.
+    fn text(&self) -> Result<&str, ToolError> {
+        let text = self.prompt.as_str().ok_or_else(|| {
+            ToolError::validation("prompt", "is an array of messages, which have no vector")
+                .hint("give one text as `prompt`, and call once for each text")
+        })?;
+        if text.trim().is_empty() {
+            return Err(ToolError::validation("prompt", "has no text"));
+        }
+        Ok(text)
+    }
+
+    /// Warns about arguments that a vector does not depend on.
+    fn warn_of_unused(&self, context: &Context) {
+        let given = [
+            ("max_tokens", self.max_tokens.is_some()),
+            ("temperature", self.temperature.is_some()),
+            ("system_prompt", self.system_prompt.is_some()),
+        ];
+        for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
+            context.warn(format!("a vector does not depend on `{name}`, which was left out"));
+        }
+    }
+
     fn request(&self) -> Result<ChatRequest, ToolError> {
         let wrong = || {
             ToolError::validation("prompt", "is neither a text nor an array of messages")
@@ -235,79 +253,19 @@ impl Task {
     }
 }
 
-/// Returns a router over the candidates of one call, in their order. A candidate whose key is not there is
-/// left out if there are others.
-fn router(context: &Context, candidates: &[Candidate<'_>], deadline: Instant) -> Result<Router, ToolError> {
-    let web = context.service::<Web>()?;
-    let mut models: BTreeMap<String, Arc<dyn Model>> = BTreeMap::new();
-    let mut usual = Vec::new();
-    for Candidate { name, provider, info } in candidates {
-        let key = provider.key.as_ref();
-        let key = key.map(|key| secret(context, key, &provider.host(), RequestPart::Header)).transpose();
-        let key = match key {
-            Ok(key) => key,
-            Err(error) if candidates.len() > 1 => {
-                context.warn(format!("{name} was not asked: {}", error.message));
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let target = Target::parse(&provider.base)
-            .map_err(|error| ToolError::internal("the address of a provider is no URL").because(error))?;
-        let permission = permission(context, &target, key.is_some())?;
-        let whole = deadline.saturating_duration_since(Instant::now());
-        let provider = Provider {
-            base: provider.base.clone(),
-            wire: provider.wire,
-            transport: Arc::new(CallTransport { web: web.clone(), permission, key, deadline }),
-            timer: Arc::new(WebTimer),
-            limits: Limits { whole, idle: whole.min(Limits::default().idle), ..Limits::default() },
-        };
-        usual.push(name.clone());
-        models.insert(name.clone(), Arc::new(RemoteModel::new(Arc::new(provider), info.clone())));
-    }
-    let routes = Routes { usual, ..Routes::default() };
-    let random = || RandomState::new().build_hasher().finish();
-    Ok(Router::new(models, routes, Arc::new(WebTimer), Arc::new(random)))
-}
-
-fn tried(attempts: &[Attempt]) -> Vec<String> {
-    attempts.iter().map(|Attempt { model, error }| format!("{model}: {error}")).collect()
-}
-
-/// Converts the failure of all models.
-fn failed(error: RouteError) -> ToolError {
-    let message = error.to_string();
-    let last = error.tried.last().map(|attempt| &attempt.error);
-    let of_model = |error: &ModelError| match error {
-        ModelError::RateLimited { .. } | ModelError::NoCredit { .. } => Code::Quota,
-        ModelError::Auth { .. } => Code::Permission,
-        ModelError::Invalid { .. } | ModelError::ContextTooLong { .. } => Code::Validation,
-        ModelError::Overloaded { .. } | ModelError::Unreachable { .. } => Code::Unavailable,
-        _ => Code::Runtime,
-    };
-    let code = match (&error.fault, last) {
-        (RouteFault::Cancelled(StopReason::Cancelled), _) => Code::Cancelled,
-        (RouteFault::Cancelled(_), _) => Code::Timeout,
-        (RouteFault::Late(_), _) | (_, Some(AttemptError::Budget(_))) => Code::Quota,
-        (_, Some(AttemptError::Model(error))) => of_model(error),
-        _ => Code::Runtime,
-    };
-    ToolError::new(code, message).because(error)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use llm::{Limit, Usd, WireFormat};
+    use llm::{Limit, Routes, Usd, WireFormat};
     use serde_json::json;
+    use spending::{SharedLimits, SpendingBook};
     use testkit::web::{Reply, Server};
-    use tool::{Effect, ErasedTool};
+    use tool::{Code, Effect, ErasedTool};
 
     use super::*;
     use crate::tests::{hello, local, runtime, workspace};
-    use crate::{ModelLimits, ModelProvider};
+    use crate::{ModelLimits, ModelProvider, ModelSource};
 
     fn ask(models: &Arc<Models>, arguments: Value) -> Result<Value, ToolError> {
         let folder = tempfile::tempdir().unwrap();
@@ -320,8 +278,8 @@ mod tests {
 
     /// Returns models of two servers, the first preferred, under a limit for each call.
     fn two(first: &Server, second: &Server, call: Limit) -> Arc<Models> {
-        let provider = |server: &Server| {
-            ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap()
+        let provider = |server: &Server| -> ModelSource {
+            ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap().into()
         };
         let providers = [("a".to_owned(), provider(first)), ("b".to_owned(), provider(second))].into();
         let routes = Routes { usual: vec!["a/one".to_owned(), "b/two".to_owned()], ..Routes::default() };
@@ -379,7 +337,7 @@ mod tests {
             (json!({"prompt": []}), Code::Validation, "no message"),
             (json!({"prompt": [{"role": "robot", "content": "a"}]}), Code::Validation, "`prompt`"),
             (json!({"prompt": [{"role": "user", "content": 1}]}), Code::Validation, "`prompt`"),
-            (json!({"prompt": "a", "task_type": "embedding"}), Code::Validation, "vectors"),
+            (json!({"prompt": "a", "task_type": "embedding"}), Code::Unavailable, "vectors"),
             (json!({"prompt": "a", "task_type": "poetry"}), Code::Validation, "poetry"),
             (json!({"prompt": "a", "temperature": 9}), Code::Validation, "temperature"),
         ] {
@@ -405,8 +363,9 @@ mod tests {
         let provider = ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap();
         let session = Limit { tokens: Some(3_500), money: None };
         let limits = ModelLimits { session, ..ModelLimits::default() };
-        let models =
-            Arc::new(Models::new([("a".to_owned(), provider)].into(), Routes::default(), limits).unwrap());
+        let models = Arc::new(
+            Models::new([("a".to_owned(), provider.into())].into(), Routes::default(), limits).unwrap(),
+        );
         let arguments = json!({"prompt": "a", "model": "a/one", "max_tokens": 1_500});
         let mut asked = 0;
         let refused = loop {
@@ -419,6 +378,46 @@ mod tests {
         // Each call takes 15 tokens, and the next one must fit with its worst case.
         assert!((1..150).contains(&asked), "{asked}: {}", refused.message);
         assert_eq!(server.seen().len(), asked);
+    }
+
+    #[test]
+    fn a_limit_of_the_day_is_kept_in_the_store_or_nothing_is_sent() {
+        let server = Server::http(|_| hello());
+        let provider = ModelProvider::new(WireFormat::OpenAiCompatible, Some(server.url("")), None).unwrap();
+        let day = Limit { tokens: Some(4_000), money: None };
+        let shared = SharedLimits { day, ..SharedLimits::default() };
+        let limits = ModelLimits { shared, ..ModelLimits::default() };
+        let new = || {
+            let providers = [("a".to_owned(), provider.clone().into())].into();
+            Arc::new(Models::new(providers, Routes::default(), limits).unwrap())
+        };
+        let arguments = |most: u32| json!({"prompt": "a", "model": "a/one", "max_tokens": most});
+        let without = ask(&new(), arguments(10)).unwrap_err();
+        assert_eq!((without.code, server.seen().len()), (Code::Unavailable, 0), "{}", without.message);
+        let folder = tempfile::tempdir().unwrap();
+        let ask = |most: u32| {
+            let runtime = runtime(&folder.path().join("jobs"));
+            let store = Arc::new(store_sqlite::SqliteStore::open(folder.path()).unwrap());
+            let book = Arc::new(SpendingBook::new(store, "/w".into(), None));
+            let workspace = workspace(runtime).with_service(book.clone());
+            let tokio =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let _entered = tokio.enter();
+            let context = workspace.context();
+            let tool = ErasedTool::tool(LlmCall(new()));
+            let answer = testkit::run_in(tool.as_ref(), &context, arguments(most));
+            let spent = book.accounts(context.clock.now()).unwrap().map(|account| account.spent.tokens);
+            (answer, spent)
+        };
+        assert!(ask(1_500).0.is_ok());
+        // Another process, which is another `Models`, has what this one left.
+        let (answer, spent) = ask(1_500);
+        assert!(answer.is_ok());
+        assert_eq!(spent, [30, 30]);
+        let (refused, spent) = ask(3_950);
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.code, server.seen().len(), spent), (Code::Quota, 2, [30, 30]));
+        assert!(refused.message.contains("has 3970 left"), "{}", refused.message);
     }
 
     #[test]

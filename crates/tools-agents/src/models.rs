@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fetch::address::Target;
-use llm::{Account, Ledger, Limit, ModelInfo, Routes, Scope, TaskType, WireFormat, known};
+use llm::{
+    ANY_MODEL, Account, Ledger, Limit, ModelInfo, Reserve, Routes, SampledModel, Scope, TaskType, WireFormat,
+    known,
+};
+use memory::OpenModel;
 use parking_lot::Mutex;
-use tool::Effect;
+use spending::{SharedLimits, SpendingBook};
+use tool::{Context, Effect, ToolError};
 use tool_support::{EndpointError, endpoint};
 
 /// Character between the name of a provider and the name of its model.
 const SEPARATOR: char = '/';
+
+/// Name of the caller's program as a provider, if nothing is configured.
+const CALLER: &str = "client";
 
 /// Provider of models.
 #[derive(Debug, Clone)]
@@ -55,6 +63,46 @@ impl ModelProvider {
     }
 }
 
+/// Source of models.
+#[derive(Debug, Clone)]
+pub enum ModelSource {
+    /// Server of a provider.
+    Server(ModelProvider),
+    /// Program that makes the call, if it offers a model.
+    Caller,
+}
+
+impl From<ModelProvider> for ModelSource {
+    fn from(provider: ModelProvider) -> Self {
+        Self::Server(provider)
+    }
+}
+
+impl ModelSource {
+    fn server(&self) -> Option<&ModelProvider> {
+        match self {
+            Self::Server(provider) => Some(provider),
+            Self::Caller => None,
+        }
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        match self {
+            Self::Server(provider) => known(provider.wire, model),
+            Self::Caller => SampledModel::info_of(model),
+        }
+    }
+}
+
+/// The model that makes vectors.
+#[derive(Clone)]
+pub struct Embeddings {
+    /// Function that opens the model.
+    pub opens: OpenModel,
+    /// True if the model runs on this machine, so that it costs nothing.
+    pub is_local: bool,
+}
+
 /// Limits on what models cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelLimits {
@@ -62,23 +110,36 @@ pub struct ModelLimits {
     pub call: Limit,
     /// Limit of one session.
     pub session: Limit,
+    /// Limits of the day and of the project, which all processes of a state share.
+    pub shared: SharedLimits,
+}
+
+/// Budgets of a call.
+pub(crate) struct CallBudget {
+    /// Budgets of this process.
+    pub(crate) ledger: Arc<Mutex<Ledger>>,
+    /// Account of the call in this process.
+    pub(crate) account: Account,
+    /// Budgets of all processes; `None` if neither the day nor the project has a limit.
+    pub(crate) shared: Option<Arc<dyn Reserve>>,
 }
 
 /// A model that a call may ask.
 pub(crate) struct Candidate<'a> {
     /// Name in calls, such as `anthropic/claude-sonnet-5`.
     pub(crate) name: String,
-    pub(crate) provider: &'a ModelProvider,
+    pub(crate) source: &'a ModelSource,
     pub(crate) info: ModelInfo,
 }
 
 /// The models of a runtime.
 #[derive(Default)]
 pub struct Models {
-    providers: BTreeMap<String, ModelProvider>,
+    providers: BTreeMap<String, ModelSource>,
     routes: Routes,
     limits: ModelLimits,
     ledger: Arc<Mutex<Ledger>>,
+    embeddings: Option<Embeddings>,
 }
 
 impl Models {
@@ -87,11 +148,11 @@ impl Models {
     /// # Errors
     /// A text about the first route that names no provider.
     pub fn new(
-        providers: BTreeMap<String, ModelProvider>,
+        providers: BTreeMap<String, ModelSource>,
         routes: Routes,
         limits: ModelLimits,
     ) -> Result<Self, String> {
-        let models = Self { providers, routes, limits, ledger: Arc::default() };
+        let models = Self { providers, routes, limits, ledger: Arc::default(), embeddings: None };
         for task in TaskType::ALL {
             for name in models.routes.of(task) {
                 models.candidate(name).ok_or_else(|| {
@@ -105,9 +166,26 @@ impl Models {
         Ok(models)
     }
 
-    /// Returns true if a call can name a model.
-    pub(crate) fn is_configured(&self) -> bool {
-        !self.providers.is_empty()
+    /// Sets the model that makes vectors.
+    #[must_use]
+    pub fn with_embeddings(self, embeddings: Option<Embeddings>) -> Self {
+        Self { embeddings, ..self }
+    }
+
+    /// Returns the model that makes vectors.
+    pub(crate) fn embeddings(&self) -> Option<&Embeddings> {
+        self.embeddings.as_ref()
+    }
+
+    /// Returns true if any budget of a call limits money.
+    pub(crate) fn limit_money(&self) -> bool {
+        let ModelLimits { call, session, shared } = self.limits;
+        [call, session, shared.day, shared.project].iter().any(|limit| limit.money.is_some())
+    }
+
+    /// Returns true if a model can be asked without the program of a caller.
+    pub fn has_servers(&self) -> bool {
+        self.providers.values().any(|source| source.server().is_some())
     }
 
     /// Returns the models for a type of task, the preferred one first, or the one that is named.
@@ -116,6 +194,12 @@ impl Models {
         task: TaskType,
         named: Option<&str>,
     ) -> Result<Vec<Candidate<'_>>, String> {
+        if self.providers.is_empty() {
+            return match named {
+                None => Ok(vec![Self::of_caller()]),
+                Some(named) => Err(format!("{named} is no PROVIDER/MODEL; no provider is configured")),
+            };
+        }
         if let Some(named) = named {
             let candidate = self.candidate(named).ok_or_else(|| {
                 let known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
@@ -129,27 +213,56 @@ impl Models {
     /// Returns the effects of asking these models, and the keys among the effects.
     pub(crate) fn effects(candidates: &[Candidate<'_>]) -> (Vec<Effect>, Vec<String>) {
         let mut effects = Vec::new();
-        for effect in candidates.iter().flat_map(|candidate| candidate.provider.effects()) {
+        let servers = || candidates.iter().filter_map(|candidate| candidate.source.server());
+        for effect in servers().flat_map(ModelProvider::effects) {
             if !effects.contains(&effect) {
                 effects.push(effect);
             }
         }
-        let keys = candidates.iter().filter_map(|candidate| candidate.provider.key.clone());
-        (effects, keys.collect())
+        let keys = servers().filter_map(|provider| provider.key.clone()).collect();
+        (effects, keys)
     }
 
-    /// Returns the budgets, and the account of a call. Sessions have accounts only if they have a limit.
-    pub(crate) fn budget(&self, session: &str) -> (Arc<Mutex<Ledger>>, Account) {
-        let call = self.limits.call;
-        if self.limits.session == Limit::default() {
-            return (self.ledger.clone(), Account { scopes: Vec::new(), call });
+    /// Opens the account of an agent with its limit. Requests that name the agent are paid from it too.
+    pub fn open_account(&self, agent: &str, limit: Limit) {
+        self.ledger.lock().open(Scope::Agent(agent.to_owned()), limit, llm::Amount::default());
+    }
+
+    /// Returns the limits of the day and of the project.
+    pub fn shared_limits(&self) -> SharedLimits {
+        self.limits.shared
+    }
+
+    /// Returns the budgets of a call of this session. Sessions have accounts only if they have a limit.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if there is a limit of the day or of the project, and this runtime has no
+    /// [`SpendingBook`] to keep it.
+    pub(crate) fn budget(&self, context: &Context, session: &str) -> Result<CallBudget, ToolError> {
+        let (ledger, call) = (self.ledger.clone(), self.limits.call);
+        let mut scopes = Vec::new();
+        if self.limits.session != Limit::default() {
+            let scope = Scope::Session(session.to_owned());
+            let mut ledger = ledger.lock();
+            if !ledger.is_open(&scope) {
+                ledger.open(scope.clone(), self.limits.session, llm::Amount::default());
+            }
+            scopes.push(scope);
         }
-        let scope = Scope::Session(session.to_owned());
-        let mut ledger = self.ledger.lock();
-        if !ledger.is_open(&scope) {
-            ledger.open(scope.clone(), self.limits.session, llm::Amount::default());
-        }
-        (self.ledger.clone(), Account { scopes: vec![scope], call })
+        let shared = match self.limits.shared {
+            limits if limits.is_none() => None,
+            limits => {
+                let book = context.service::<SpendingBook>()?;
+                Some(book.of_call(limits, &context.call.0, context.clock.clone(), context.timeout))
+            }
+        };
+        Ok(CallBudget { ledger, account: Account { scopes, call }, shared })
+    }
+
+    /// Returns the model of the caller's program, which is asked if nothing is configured.
+    fn of_caller() -> Candidate<'static> {
+        let name = format!("{CALLER}{SEPARATOR}{ANY_MODEL}");
+        Candidate { name, source: &ModelSource::Caller, info: SampledModel::info_of(ANY_MODEL) }
     }
 
     /// Returns the model of a name. A single provider need not be named.
@@ -161,11 +274,11 @@ impl Models {
             1 => Some((self.providers.first_key_value()?, name)),
             _ => None,
         };
-        let ((provider, found), model) = split.or_else(single)?;
+        let ((provider, source), model) = split.or_else(single)?;
         if model.is_empty() {
             return None;
         }
         let name = format!("{provider}{SEPARATOR}{model}");
-        Some(Candidate { name, provider: found, info: known(found.wire, model) })
+        Some(Candidate { name, source, info: source.info(model) })
     }
 }

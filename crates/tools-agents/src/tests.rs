@@ -5,19 +5,23 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fetch::web::Web;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jobs::{Action, JobRules, NewJob, ScheduleBook};
-use llm::{Routes, WireFormat};
+use llm::{ChatRequest, Message, Routes, WireFormat};
 use serde_json::{Value, json};
 use store_sqlite::SqliteStore;
 use testkit::web::{Reply, Server};
 use testkit::{FixedClock, Workspace};
-use tool::{Effect, ForeseenCall, Hosts, LaterCalls, Level, ToolError};
+use tool::{BoxFuture, Context, Effect, ForeseenCall, Hosts, LaterCalls, Level, ToolError};
 
-use crate::{JobRuntime, ModelLimits, ModelProvider, Models};
+use crate::{
+    AgentHost, AgentMessage, AgentOverview, Agents, AskedAgent, CreatedAgent, JobRuntime, ListedAgent,
+    ModelLimits, ModelProvider, ModelSource, ModelTurns, Models, PendingTurn, SwitchedModel, WantedAgent,
+};
 
 /// Decisions of a caller who may do everything but call the tool `denied`.
 struct Lenient;
@@ -64,6 +68,87 @@ pub(crate) fn workspace(runtime: JobRuntime) -> Workspace {
         .with_service(Arc::new(later))
         .with_service(Arc::new(Web::default()))
         .with_service(Arc::new(hosts))
+        .with_service(Arc::new(Agents(Arc::new(OneAgent))))
+        .with_service(Arc::new(one_turn("session-1")))
+}
+
+/// Returns turns of which one waits, for an agent.
+pub(crate) fn one_turn(agent: &str) -> ModelTurns {
+    let turns = ModelTurns::default();
+    let pending = PendingTurn {
+        request: ChatRequest { messages: vec![Message::user("Say hello.")], ..ChatRequest::default() },
+        needs: Vec::new(),
+        agent: agent.to_owned(),
+        session: "s1".to_owned(),
+        agents: Vec::new(),
+        sink: Box::new(|_: llm::Delta<'_>| {}),
+    };
+    turns.add("t1".to_owned(), pending);
+    turns
+}
+
+/// Agents of a runtime of which one was started.
+struct OneAgent;
+
+impl AgentHost for OneAgent {
+    fn create<'a>(
+        &'a self,
+        _context: &'a Context,
+        _wanted: WantedAgent,
+    ) -> BoxFuture<'a, Result<CreatedAgent, ToolError>> {
+        let (id, model) = ("a1b2c3d4e5".to_owned(), "local/small".to_owned());
+        Box::pin(std::future::ready(Ok(CreatedAgent { id, model })))
+    }
+
+    fn ask<'a>(
+        &'a self,
+        _context: &'a Context,
+        _message: AgentMessage,
+    ) -> BoxFuture<'a, Result<AskedAgent, ToolError>> {
+        let answer = Some("A wrong time zone.".to_owned());
+        Box::pin(std::future::ready(Ok(AskedAgent { status: "answered", answer, messages: Vec::new() })))
+    }
+
+    fn switch<'a>(
+        &'a self,
+        _context: &'a Context,
+        model: &'a str,
+    ) -> BoxFuture<'a, Result<SwitchedModel, ToolError>> {
+        let (model, before) = (model.to_owned(), "local/small".to_owned());
+        Box::pin(std::future::ready(Ok(SwitchedModel { model, before, profile: None })))
+    }
+
+    fn list<'a>(
+        &'a self,
+        _context: &'a Context,
+        _wait: Duration,
+    ) -> BoxFuture<'a, Result<AgentOverview, ToolError>> {
+        let agent = ListedAgent {
+            id: "a1b2c3d4e5".to_owned(),
+            parent: "0".to_owned(),
+            state: "idle",
+            task: "Find out why tests/date.py fails.".to_owned(),
+            model: "local/small".to_owned(),
+            outcome: Some("A wrong time zone.".to_owned()),
+        };
+        Box::pin(std::future::ready(Ok(AgentOverview { agents: vec![agent], messages: Vec::new() })))
+    }
+}
+
+/// Returns the error with which a tool refuses arguments.
+pub(crate) fn refused(tool: &Arc<dyn tool::AnyTool>, arguments: Value) -> ToolError {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = workspace(runtime(folder.path()));
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let _entered = tokio.enter();
+    testkit::run_in(tool.as_ref(), &workspace.context(), arguments).unwrap_err()
+}
+
+/// Returns two providers, of which a model must name one.
+pub(crate) fn two_providers() -> Arc<Models> {
+    let provider = ModelSource::from(ModelProvider::new(WireFormat::Ollama, None, None).unwrap());
+    let providers = [("a".to_owned(), provider.clone()), ("b".to_owned(), provider)].into();
+    Arc::new(Models::new(providers, Routes::default(), ModelLimits::default()).unwrap())
 }
 
 #[test]
@@ -109,7 +194,7 @@ pub(crate) fn hello() -> Reply {
 pub(crate) fn local(url: &str, key: Option<&str>) -> Arc<Models> {
     let provider =
         ModelProvider::new(WireFormat::OpenAiCompatible, Some(url.to_owned()), key.map(str::to_owned));
-    let providers = [("local".to_owned(), provider.unwrap())].into();
+    let providers = [("local".to_owned(), provider.unwrap().into())].into();
     let routes = Routes { usual: vec!["local/small".to_owned()], ..Routes::default() };
     Arc::new(Models::new(providers, routes, ModelLimits::default()).unwrap())
 }

@@ -293,12 +293,7 @@ fn of_folder(
 
 /// Parses the front matter at the start of a text.
 fn front(text: &str) -> Result<Front, String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let rest =
-        text.strip_prefix("---").and_then(|rest| rest.trim_start_matches([' ', '\r']).strip_prefix('\n'));
-    let rest = rest.ok_or("it does not begin with front matter (`---`)")?;
-    let end = rest.match_indices("---").find(|(at, _)| *at == 0 || rest[..*at].ends_with('\n'));
-    let (front, _) = rest.split_at(end.ok_or("its front matter has no end (`---`)")?.0);
+    let (front, _) = tool::split_front_matter(text)?;
     if front.len() > LONGEST_FRONT {
         return Err(format!("its front matter has {} bytes, more than {LONGEST_FRONT}", front.len()));
     }

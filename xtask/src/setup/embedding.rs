@@ -50,7 +50,12 @@ fn install_python(repository: &Repository, name: &str) -> Result<()> {
 }
 
 /// Extracts the files from the first of `packages` that exists and contains them.
-fn install_model(repository: &Repository, name: &str, packages: &[&str], files: &[&str]) -> Result<()> {
+pub(super) fn install_model(
+    repository: &Repository,
+    name: &str,
+    packages: &[&str],
+    files: &[&str],
+) -> Result<()> {
     let folder = repository.test_tools().join(name);
     let script = repository.root.join("xtask/test-tools/model_files.py");
     install_once(&folder, &files.join("\n"), true, || {

@@ -24,6 +24,8 @@ enum Layer {
     Times,
     /// Jobs that are stored and claimed.
     Jobs,
+    /// Costs of models, kept in the store.
+    Budgets,
     /// Waiting for the locks of other processes.
     Locks,
     /// Edits of other programs' configuration.
@@ -44,6 +46,10 @@ enum Layer {
     Meaning,
     /// Models of language, behind a transport that the caller hands in.
     Models,
+    /// A model of language that runs on this machine.
+    LocalModels,
+    /// The loop of agents over interfaces that the caller implements.
+    Agents,
     /// The knowledge base, and search in it.
     Knowledge,
     /// The memory of agents, and search in it.
@@ -77,13 +83,14 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Browsing, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs, Knowledge,
-    Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy, Product, Requests, Search,
-    Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
+    Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy,
+    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, Tools, Vocabulary,
+    Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 43] = [
+const LAYERS: [(&str, Layer); 46] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -92,6 +99,7 @@ const LAYERS: [(&str, Layer); 43] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("jobs", Jobs),
+    ("spending", Budgets),
     ("locks", Locks),
     ("config-edit", Settings),
     ("beneath", Paths),
@@ -106,6 +114,8 @@ const LAYERS: [(&str, Layer); 43] = [
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("llm", Models),
+    ("llm-local", LocalModels),
+    ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
@@ -189,23 +199,49 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Syntax | Dialects | Models => &[Vocabulary],
         CodeFacts => &[GraphQueries],
         Meaning => &[Search, Arithmetic],
+        LocalModels => &[Vocabulary, Models, Arithmetic],
+        Agents => &[Vocabulary, Models],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],
         Jobs => &[StoreApi, Times],
+        Budgets => &[Vocabulary, StoreApi, Models],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => {
-            &[Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Outward, Outgoing]
-        }
+        Tools => &[
+            Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward,
+            Outgoing,
+        ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, StoreApi, Store, Locks, Settings, Mechanism, Search, Meaning, Knowledge,
-            Engine, Tools, Dialects, Door, Outward, Outgoing, Telling, Browsing, Times, Jobs, Models,
+            Vocabulary,
+            Policy,
+            StoreApi,
+            Store,
+            Locks,
+            Settings,
+            Mechanism,
+            Search,
+            Meaning,
+            Knowledge,
+            Engine,
+            Tools,
+            Dialects,
+            Door,
+            Outward,
+            Outgoing,
+            Telling,
+            Browsing,
+            Times,
+            Jobs,
+            Models,
+            LocalModels,
+            Agents,
+            Budgets,
         ],
     }
 }
@@ -219,7 +255,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
         // Search by meaning is tested with a model, and the memory with a store.
         Tools => &[TestKit, Search, Store],
-        Engine | Memory | Jobs => &[TestKit, Store],
+        Engine | Memory | Jobs | Budgets => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],
         Knowledge => &[TestKit, Meaning],
@@ -327,6 +363,7 @@ mod tests {
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("llm", &[edge("tool")]),
+            package("llm-local", &[edge("llm"), edge("simd"), edge("tool")]),
             package(
                 "door-mcp",
                 &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
@@ -350,6 +387,8 @@ mod tests {
             ("fetch", "tool-support"),
             ("llm", "fetch"),
             ("llm", "vault"),
+            ("llm", "llm-local"),
+            ("llm-local", "fetch"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
             ("door-http", "door-mcp"),

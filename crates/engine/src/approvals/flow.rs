@@ -347,8 +347,8 @@ impl ApprovalFlow<'_> {
             match looked {
                 Ok((Some(row), _)) => return row,
                 Ok((None, seen)) => watch = Some(seen),
-                // Without a watch on the state, the call's own asker can still answer.
-                Err(_) => return std::future::pending().await,
+                // A state that is busy now can be read later, and the call's own asker can answer meanwhile.
+                Err(_) => {}
             }
             tokio::select! {
                 () = signals.answered(id) => {}

@@ -5,11 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{AuditReading, Door, Pieces, RecordedCall, actions, full_id, recorded_calls, recorded_row};
+use engine::{AuditReading, Door, Pieces, RecordedCall, full_id, recorded_calls, recorded_row};
 use serde_json::{Value, json};
 use store_api::{Filter, Hash, HeadFileState, Store, StoreError};
 use store_sqlite::SqliteStore;
 
+use super::audit_tree::{summary, tree};
 use super::checkpoints::refused;
 use super::{Failure, print, print_json};
 use crate::cli::Global;
@@ -29,6 +30,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             list(store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
         }
         Some(AuditCommand::Show { call, json }) => show(store, &call, json, record),
+        Some(AuditCommand::Tree { id }) => tree(store, &id, record),
         // Verification reveals no calls, so it is not recorded.
         Some(AuditCommand::Verify { expect, json }) => verify(store, expect.as_deref(), json),
         Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
@@ -109,12 +111,6 @@ fn as_cells(call: &RecordedCall, id: String, present: &Present) -> Vec<String> {
         row.duration.map(|duration| duration.as_millis().to_string()).unwrap_or_default(),
         summary(row.plan.as_deref().unwrap_or_default()),
     ]
-}
-
-/// Returns the actions of a plan in one short line.
-fn summary(plan: &str) -> String {
-    let plan: Value = serde_json::from_str(plan).unwrap_or_default();
-    actions(&plan).join(", ").chars().take(80).collect()
 }
 
 fn show(

@@ -95,7 +95,7 @@ async fn live(
     Ok((result, signalled))
 }
 
-fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn Asker> {
+pub(super) fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn Asker> {
     if yes {
         return Arc::new(YesAsker);
     }
@@ -122,6 +122,11 @@ pub(super) fn read(given: Option<&str>) -> Result<String, ToolError> {
         Some(text) if text.len() as u64 > LARGEST_MESSAGE => Err(too_large()),
         Some(text) => Ok(text.to_owned()),
     }
+}
+
+/// Returns a text that is given on the command line, or on standard input for `-`.
+pub(super) fn read_text(given: &str) -> Result<String, Failure> {
+    read(Some(given)).map_err(|error| Failure::usage(error.message))
 }
 
 pub(super) fn utf8(bytes: Vec<u8>) -> Result<String, ToolError> {

@@ -1,11 +1,14 @@
 //! The commands, one file each, and the handling of their results.
 
+mod agents;
 mod approvals;
 mod attach;
 mod audit;
+mod audit_tree;
 mod browser;
 mod call;
 mod changes;
+mod chat;
 mod check;
 mod checkpoints;
 mod config;
@@ -17,6 +20,7 @@ mod log;
 mod login;
 mod mcp;
 mod policy;
+mod run;
 mod schedule;
 mod serving;
 mod setup;
@@ -68,6 +72,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
         Command::Browser { command } => browser::run(global, &command),
+        Command::Agents(arguments) => agents::run(global, &arguments),
+        Command::Run(arguments) => run::run(global, &arguments),
+        Command::Chat(arguments) => chat::run(global, &arguments),
         Command::Schedule { command } => schedule::run(global, command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::Approvals;
+use llm::{Limit, Usd};
 use policy::{Policy, Trust};
 use serde::Serialize;
+use spending::AccountState;
+use tool::Clock as _;
 use vault::{Vault, VaultError};
 
 use super::attach::attached;
@@ -38,7 +41,28 @@ struct Status {
     /// Temporary permissions in force.
     leases: usize,
     schedules: ScheduleCounts,
+    /// Budgets of today and of this project, if either has a limit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    model_budgets: Vec<ModelBudget>,
     vault: VaultStatus,
+}
+
+/// Account of what models have cost, with its limits.
+#[derive(Debug, Serialize)]
+struct ModelBudget {
+    /// Owner of the account, such as `day 2026-11-28`.
+    of: String,
+    spent_usd: f64,
+    spent_tokens: u64,
+    /// Most that requests on their way can cost.
+    reserved_usd: f64,
+    reserved_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_tokens: Option<u64>,
+    #[serde(skip)]
+    text: String,
 }
 
 /// A configuration file that applies.
@@ -129,8 +153,41 @@ fn status(global: &Global, composed: &Composed) -> Result<Status, Failure> {
         changes_set_aside: changes.collect(),
         leases: approvals.leases(true)?.len(),
         schedules: ScheduleCounts { active, paused },
+        model_budgets: model_budgets(composed)?,
         vault: vault(composed)?,
     })
+}
+
+/// Returns the budgets of today and of this project, or none if neither has a limit.
+fn model_budgets(composed: &Composed) -> Result<Vec<ModelBudget>, Failure> {
+    let limits = composed.models.shared_limits();
+    if limits.is_none() {
+        return Ok(Vec::new());
+    }
+    let accounts = composed.spending.accounts(SystemClock.now())?;
+    let of = |(account, limit): (AccountState, Limit)| ModelBudget {
+        of: account.scope.to_string(),
+        spent_usd: account.spent.money.dollars(),
+        spent_tokens: account.spent.tokens,
+        reserved_usd: account.reserved.money.dollars(),
+        reserved_tokens: account.reserved.tokens,
+        limit_usd: limit.money.map(Usd::dollars),
+        limit_tokens: limit.tokens,
+        text: budget_text(&account, limit),
+    };
+    Ok(accounts.into_iter().zip([limits.day, limits.project]).map(of).collect())
+}
+
+fn budget_text(account: &AccountState, limit: Limit) -> String {
+    let of = |limit: Option<String>| limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+    let AccountState { scope, spent, reserved } = account;
+    let money = of(limit.money.map(|money| money.to_string()));
+    let tokens = of(limit.tokens.map(|tokens| tokens.to_string()));
+    let on_the_way = match reserved.tokens {
+        0 => String::new(),
+        tokens => format!("; up to {} and {tokens} tokens are on their way", reserved.money),
+    };
+    format!("{scope}: {}{money}, {}{tokens} tokens{on_the_way}", spent.money, spent.tokens)
 }
 
 /// Returns the state of the vault, without asking for a passphrase.
@@ -193,6 +250,9 @@ impl Status {
         if active + paused > 0 {
             let list = command("schedule list");
             lines.push(("schedules", format!("{active} active, {paused} paused; `{list}` lists them")));
+        }
+        for (number, budget) in self.model_budgets.iter().enumerate() {
+            lines.push((if number == 0 { "models" } else { "" }, budget.text.clone()));
         }
         lines.push(("vault", self.vault.text()));
         let rows = lines.iter().map(|(name, text)| format!("{name:<10} {}\n", tool::visible(text)));

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agents::TurnEnd;
 use dialects::Dialect;
 use engine::{Answer, Approval, Asker, CallRequest, Door, Engine, Internal, Principal};
 use jobs::{Action, AttemptOutcome, Claims, Firing, JobRules, ScheduleRow, StoreError};
 use parking_lot::Mutex;
 use policy::FrozenCeiling;
+use serde_json::Value;
 use store_api::Store;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, StopReason};
+use tool::{BoxFuture, CallId, CallResult, Clock as _, Data, Outcome, SessionId, Stop, StopReason};
 
+use crate::agent_runtime::{AgentParts, AgentTree};
 use crate::clock::SystemClock;
 use crate::compose::{Composed, RuntimeOptions, compose};
-use crate::job_runtime::NO_AGENT;
 use crate::reload::Reload;
 use crate::report::{note, warn};
 use crate::run_options::RunOptions;
@@ -25,12 +27,32 @@ const LONGEST_OUTCOME: usize = 4_000;
 /// Hint of a question that nobody answered in time.
 const UNANSWERED: &str = "answer it with `handfast approvals`; the next run of the schedule asks again";
 
+/// Work of a firing.
+enum JobWork {
+    /// One call.
+    Call { engine: Arc<Engine>, tool: String, arguments: Value },
+    /// A task for an agent.
+    Task(String),
+}
+
+impl JobWork {
+    fn profile(&self) -> Option<String> {
+        match self {
+            Self::Call { engine, .. } => Some(engine.profile_now()),
+            Self::Task(_) => None,
+        }
+    }
+}
+
 /// Runs the firings of a runtime's jobs.
 pub(crate) struct JobRunner {
     pub(crate) claims: Claims,
     store: Arc<dyn Store>,
     dialect: Dialect,
     reload: Reload,
+    /// Runtime of agents, which carry out tasks in words.
+    agents: AgentParts,
+    tree: Arc<AgentTree>,
     /// Engines for jobs whose tools are named in other dialects than this runtime's.
     others: Mutex<BTreeMap<&'static str, Arc<Engine>>>,
 }
@@ -44,6 +66,8 @@ impl JobRunner {
             store: composed.store.clone(),
             dialect: composed.toolset.dialect,
             reload: composed.reload.clone(),
+            agents: AgentParts::new(&composed.agents()),
+            tree: composed.tree.clone(),
             others: Mutex::default(),
         }
     }
@@ -107,18 +131,25 @@ impl JobRunner {
             Ok(rules) => rules,
             Err(error) => return Some(failed(format!("its rules cannot be read: {error}"))),
         };
-        let (engine, request) = match self.request(engine, row, firing, asker).await {
+        let (work, principal) = match self.prepare(engine, row, firing, asker).await {
             Ok(ready) => ready,
             Err(problem) => return Some(failed(problem)),
         };
-        let own = request.stop.clone();
+        let own = Stop::default();
         let delay = schedule::jitter(&row.id, firing.claim.instant, rules.jitter());
         let work = async {
             tokio::time::sleep(delay).await;
             if own.requested().is_some() {
                 return None;
             }
-            Some(engine.call(request).await)
+            Some(match work {
+                JobWork::Call { engine, tool, arguments } => {
+                    let mut request = CallRequest::new(principal, tool, arguments);
+                    request.stop = own.clone();
+                    ended(&engine.call(request).await)
+                }
+                JobWork::Task(goal) => self.carry_out(row, &goal, principal, &own).await,
+            })
         };
         tokio::pin!(work);
         let mut renewals = tokio::time::interval(Claims::RENEW_EVERY);
@@ -152,37 +183,64 @@ impl JobRunner {
             _ if is_void => None,
             _ if is_late => {
                 let seconds = rules.deadline().as_secs();
-                let mut ended = result.map_or_else(|| failed(String::new()), |result| ended(&result));
+                let mut ended = result.unwrap_or_else(|| failed(String::new()));
                 ended.outcome =
                     format!("it did not end within its deadline of {seconds} seconds: {}", ended.outcome);
                 Some(AttemptOutcome { succeeded: false, ..ended })
             }
             None => Some(failed("Handfast ended before the task began".to_owned())),
-            Some(result) => Some(ended(&result)),
+            Some(ended) => Some(ended),
         }
     }
 
-    /// Returns the call of a firing, under the ceiling of its schedule, and the engine that makes the call.
-    async fn request(
+    /// Lets an agent carry out a task in words.
+    async fn carry_out(
+        &self,
+        row: &ScheduleRow,
+        goal: &str,
+        principal: Principal,
+        stop: &Stop,
+    ) -> AttemptOutcome {
+        let Some(parts) = self.agents.runtime() else { return failed("the server ends".to_owned()) };
+        match parts.carry_out(&row.name, &row.id, goal, principal, &self.tree, stop).await {
+            Ok(report) => {
+                let (succeeded, text) = match report.end {
+                    TurnEnd::Answer(text) => (true, text),
+                    TurnEnd::Stopped(_) => (false, "the agent was stopped".to_owned()),
+                    TurnEnd::Limit(why) | TurnEnd::Failed(why) => (false, why),
+                };
+                AttemptOutcome { succeeded, outcome: shortened(&text), output: None }
+            }
+            Err(failure) => failed(failure.error.to_string()),
+        }
+    }
+
+    /// Returns the work of a firing, and the principal under the ceiling of its schedule.
+    async fn prepare(
         &self,
         engine: &Arc<Engine>,
         row: &ScheduleRow,
         firing: &Firing,
         asker: Arc<dyn Asker>,
-    ) -> Result<(Arc<Engine>, CallRequest), String> {
+    ) -> Result<(JobWork, Principal), String> {
         let action: Action = serde_json::from_str(&row.action)
             .map_err(|error| format!("its action cannot be read: {error}"))?;
         let frozen: FrozenCeiling = serde_json::from_str(&row.ceiling)
             .map_err(|error| format!("its limits cannot be read: {error}"))?;
-        let (dialect, tool, arguments) = match action {
-            Action::Call { dialect, tool, arguments } => (dialect, tool, arguments),
-            Action::Task { .. } => return Err(NO_AGENT.to_owned()),
+        let (dialect, work) = match action {
+            Action::Call { dialect, tool, arguments } => {
+                let dialect = Dialect::ALL.into_iter().find(|known| known.as_str() == dialect);
+                let dialect =
+                    dialect.ok_or("its tool is named in a dialect that this version does not have")?;
+                let engine = self.engine_of(dialect, engine).await?;
+                (dialect, JobWork::Call { engine, tool, arguments })
+            }
+            // An agent works with the tools of this runtime, whatever its creator calls them.
+            Action::Task { goal, .. } => (self.dialect, JobWork::Task(goal)),
         };
-        let dialect = Dialect::ALL.into_iter().find(|known| known.as_str() == dialect);
-        let dialect = dialect.ok_or("its tool is named in a dialect that this version does not have")?;
-        let engine = self.engine_of(dialect, engine).await?;
         let mut ceiling = frozen.thawed();
-        if frozen.profile != engine.profile_now() {
+        let own_profile = work.profile().unwrap_or_else(|| engine.profile_now());
+        if frozen.profile != own_profile {
             let policy = self.reload.policy_of(self.store.as_ref(), &frozen.profile);
             let policy = policy.map_err(|failure| {
                 format!(
@@ -196,7 +254,7 @@ impl JobRunner {
         let door = Door::Internal(Internal::Schedule);
         let mut principal = Principal::new(door, session, dialect.as_str(), asker).within(&ceiling);
         principal.parent = Some(CallId(row.created_by.clone()));
-        Ok((engine, CallRequest::new(principal, tool, arguments)))
+        Ok((work, principal))
     }
 
     /// Returns the engine whose tools have the names of a dialect.
@@ -248,11 +306,15 @@ fn ended(result: &CallResult) -> AttemptOutcome {
             (exit.is_none_or(|code| code == 0), data.to_string())
         }
     };
+    AttemptOutcome { succeeded, outcome: shortened(&text), output }
+}
+
+fn shortened(text: &str) -> String {
     let mut outcome: String = text.chars().take(LONGEST_OUTCOME).collect();
     if outcome.len() < text.len() {
         outcome.push_str(" ...");
     }
-    AttemptOutcome { succeeded, outcome, output }
+    outcome
 }
 
 /// Asker of a job: its question waits for whoever answers it elsewhere, until the call is stopped.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use llm::{
-    Account, Amount, AttemptError, Ledger, Limit, Limits, Model as _, ModelError, ModelInfo, OverBudget,
-    Price, Rates, Route, RouteFault, Router, Scope, StreamFault, Usage, Usd, WireFormat, known,
+    Account, Amount, AttemptError, Hold, Ledger, Limit, Limits, Model as _, ModelError, ModelInfo,
+    OverBudget, Price, Rates, Reserve, ReserveError, Route, RouteFault, Router, Scope, StreamFault, Usage,
+    Usd, WireFormat, WorstCase, known,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use tool::Stop;
+use tool::{BoxFuture, Stop};
 
 use crate::routing::{Player, broken, chat, limited, route, router};
 use crate::server::{Clock, Notes, Piece, Reply, Server, question, run};
@@ -207,5 +208,116 @@ proptest! {
             prop_assert!(spent.money.trillionths() <= money && spent.tokens <= tokens);
             prop_assert_eq!(ledger.reserved(&session()), Some(Amount::default()));
         }
+    }
+}
+
+/// Ledger of a caller, which notes what happens to it.
+#[derive(Default)]
+struct Book {
+    notes: Arc<Mutex<Vec<String>>>,
+    refusal: Option<ReserveError>,
+    never_answers: bool,
+}
+
+struct BookHold {
+    notes: Arc<Mutex<Vec<String>>>,
+    worst: Option<u64>,
+}
+
+impl Reserve for Book {
+    fn reserve(&self, worst: WorstCase) -> BoxFuture<'_, Result<Box<dyn Hold>, ReserveError>> {
+        Box::pin(async move {
+            if self.never_answers {
+                std::future::pending::<()>().await;
+            }
+            if let Some(refusal) = &self.refusal {
+                return Err(refusal.clone());
+            }
+            self.notes.lock().push(format!("reserved {}", worst.tokens.unwrap()));
+            Ok(Box::new(BookHold { notes: self.notes.clone(), worst: worst.tokens }) as Box<dyn Hold>)
+        })
+    }
+}
+
+impl Hold for BookHold {
+    fn settle(mut self: Box<Self>, real: Amount) {
+        self.worst = None;
+        self.notes.lock().push(format!("settled {}", real.tokens));
+    }
+}
+
+impl Drop for BookHold {
+    fn drop(&mut self) {
+        if let Some(worst) = self.worst {
+            self.notes.lock().push(format!("dropped {worst}"));
+        }
+    }
+}
+
+#[test]
+fn a_ledger_of_the_caller_reserves_and_settles_every_attempt() {
+    let clock = Clock::jumping();
+    let half = ModelError::Broken { fault: StreamFault::Ended, usage: usage(100, 50) };
+    let model =
+        Player::new(priced("a", 1_000), &clock, vec![Err(limited(1)), Err(half), Ok(usage(100, 100))]);
+    let worst = model.most_input(&question()) + 1_000;
+    let mut router = router(&clock, &[("a", model)]);
+    let book = Book::default();
+    let notes = book.notes.clone();
+    router.reserve = Some(Arc::new(book));
+    chat(&router, &route()).0.unwrap();
+    let reserved = format!("reserved {worst}");
+    let expected = [&*reserved, "settled 0", &reserved, "settled 150", &reserved, "settled 200"];
+    assert_eq!(*notes.lock(), expected);
+}
+
+#[test]
+fn what_the_ledger_of_the_caller_refuses_is_not_sent_and_charges_no_other_budget() {
+    let scope = Some(Scope::Day("2026-11-28".to_owned()));
+    let over = OverBudget::Money { scope, needed: usd("1.5"), left: usd("0.25") };
+    for (refusal, told) in [
+        (ReserveError::Over(over), "up to $1.50, and the budget of the day 2026-11-28 has $0.25 left"),
+        (ReserveError::Failed("the disk is full".to_owned()), "the budgets cannot be kept: the disk is full"),
+    ] {
+        let clock = Clock::jumping();
+        let model = Player::new(priced("a", 100), &clock, vec![]);
+        let mut router = router(&clock, &[("a", model.clone())]);
+        let ledger = limit(&mut router, Some("1"), None);
+        router.reserve = Some(Arc::new(Book { refusal: Some(refusal), ..Book::default() }));
+        let failed = chat(&router, &charged(Limit::default())).0.unwrap_err();
+        assert!(failed.to_string().contains(told), "{failed}");
+        assert_eq!(model.asked.lock().len(), 0);
+        let ledger = ledger.lock();
+        let nothing = Some(Amount::default());
+        assert_eq!((ledger.spent(&session()), ledger.reserved(&session())), (nothing, nothing));
+    }
+}
+
+#[test]
+fn an_attempt_that_is_dropped_is_charged_by_the_ledger_of_the_caller_once_it_was_sent() {
+    let clock = Clock::standing();
+    for never_answers in [false, true] {
+        let server = Server::new(WireFormat::OpenAi, vec![Reply::pieces(vec![Piece::Silence])]);
+        let info = known(WireFormat::OpenAi, "gpt-4.1");
+        let model = Arc::new(server.with(info, Limits::default(), clock.clone()));
+        let worst = model.most_input(&question()) + 32_768;
+        let mut router = router(&clock, &[("a", model)]);
+        let ledger = limit(&mut router, Some("5"), None);
+        let book = Book { never_answers, ..Book::default() };
+        let notes = book.notes.clone();
+        router.reserve = Some(Arc::new(book));
+        run(async {
+            let (route, request, mut sink, stop) =
+                (charged(Limit::default()), question(), Notes::default(), Stop::default());
+            tokio::select! {
+                biased;
+                outcome = router.chat(&route, &request, &mut sink, &stop) => panic!("{outcome:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        });
+        let sent = [format!("reserved {worst}"), format!("dropped {worst}")];
+        assert_eq!(*notes.lock(), if never_answers { &[][..] } else { &sent });
+        let spent = ledger.lock().spent(&session()).unwrap().tokens;
+        assert_eq!(spent, if never_answers { 0 } else { worst });
     }
 }

@@ -10,6 +10,8 @@
 //! - `store-appender FOLDER use ID` and `earlier PLAN` use an approval, and print `used` or `not used`.
 //! - `store-appender FOLDER fire NAME MINUTES` claims and ends what is due in each of these minutes, and
 //!   prints the schedule and the minute of each firing that it claims.
+//! - `store-appender FOLDER receive MINUTES` claims the mail of `x` at this minute, under a lease of an
+//!   hour, until nothing can be claimed. It prints the sender and the id of each mail that it acknowledges.
 //!
 //! Errors go to standard error in the `Debug` form, followed by a space and the message.
 
@@ -59,6 +61,7 @@ fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
             Ok(matches!(earlier, EarlierAnswer::Approved(row) if row.id == *plan))
         }),
         [folder, "fire", name, minutes] => fire(Path::new(folder), name, minutes.parse().ok()?),
+        [folder, "receive", minutes] => receive(Path::new(folder), minutes.parse().ok()?),
         _ => return None,
     };
     Some(result)
@@ -144,6 +147,21 @@ fn fire(folder: &Path, name: &str, minutes: i64) -> Result<(), StoreError> {
                 let instant = firing.claim.instant.duration_since(asked_at()).as_mins();
                 print(&format!("{} {instant}", firing.claim.schedule));
                 store.schedules().finish(&firing.claim, &end, at, &|_, _| AfterAttempt::default())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn receive(folder: &Path, minutes: i64) -> Result<(), StoreError> {
+    let store = SqliteStore::open(folder)?;
+    let now = asked_at() + SignedDuration::from_mins(minutes);
+    while let claimed = store.mail().claim("x", Path::new("/w"), now, SignedDuration::from_hours(1), 2)?
+        && !claimed.is_empty()
+    {
+        for row in claimed {
+            if store.mail().delivered(row.id, row.epoch)? {
+                print(&format!("{} {}", row.from, row.id));
             }
         }
     }

@@ -34,6 +34,14 @@ pub(crate) enum Fault {
     ClaimWithoutFence,
     LeaseIgnored,
     PauseIgnored,
+    AgentTaken,
+    AgentWithoutFence,
+    MailOutOfOrder,
+    MailAcknowledgedTwice,
+    ReplyOfAnother,
+    ReplyKept,
+    ReplyInOrder,
+    ReservationForgotten,
 }
 
 /// A store with one fault. Every part of it is this value.
@@ -98,6 +106,15 @@ impl Store for BrokenStore {
         self
     }
     fn schedules(&self) -> &dyn Schedules {
+        self
+    }
+    fn agents(&self) -> &dyn AgentStore {
+        self
+    }
+    fn mail(&self) -> &dyn MailStore {
+        self
+    }
+    fn spending(&self) -> &dyn SpendingStore {
         self
     }
     fn move_log(&self) -> StoreResult<()> {
@@ -336,6 +353,106 @@ forwards! { Schedules by schedules; {
     fn claim_now(id: &str, claimer: &Claimer, now: Timestamp) -> StoreResult<Option<Firing>>;
     fn renew(claim: &Claim, held_until: Timestamp) -> StoreResult<bool>;
     fn firings(id: &str, limit: u32) -> StoreResult<Vec<Firing>>;
+}
+
+forwards! { AgentStore by agents; {
+    fn take(&self, id: &str, owner: &str, now: Timestamp, lease: SignedDuration) -> StoreResult<Option<u32>> {
+        let now = if self.has(Fault::AgentTaken) { Timestamp::MAX } else { now };
+        self.inner.agents().take(id, owner, now, lease)
+    }
+    fn append(&self, id: &str, epoch: u32, entries: &[ConversationEntry]) -> StoreResult<bool> {
+        let newest = self.inner.agents().find(id)?.map(|agent| agent.epoch);
+        let epoch = newest.filter(|_| self.has(Fault::AgentWithoutFence)).unwrap_or(epoch);
+        self.inner.agents().append(id, epoch, entries)
+    }
+}
+    fn add(row: &AgentRow, most_open: u32) -> StoreResult<AgentAddOutcome>;
+    fn find(id: &str) -> StoreResult<Option<AgentRow>>;
+    fn list(workspace: &Path, filter: AgentFilter, limit: u32) -> StoreResult<Vec<AgentRow>>;
+    fn children(id: &str) -> StoreResult<Vec<AgentRow>>;
+    fn latest(workspace: &Path, name: Option<&str>) -> StoreResult<Option<AgentRow>>;
+    fn renew(id: &str, epoch: u32, held_until: Timestamp) -> StoreResult<bool>;
+    fn set_state(
+        id: &str,
+        epoch: u32,
+        state: AgentState,
+        outcome: Option<&str>,
+        ended_at: Option<Timestamp>
+    ) -> StoreResult<bool>;
+    fn add_spending(id: &str, micro_usd: u64, tokens: u64) -> StoreResult<bool>;
+    fn expire(now: Timestamp) -> StoreResult<Vec<AgentRow>>;
+    fn conversation(id: &str, from_seq: u64) -> StoreResult<Vec<ConversationEntry>>;
+    fn summarise(id: &str, epoch: u32, upto_seq: u64, entry: &ConversationEntry) -> StoreResult<bool>;
+    fn prune(before: Timestamp, newest: u32) -> StoreResult<u64>;
+}
+
+forwards! { MailStore by mail; {
+    fn claim(
+        &self,
+        to: &str,
+        workspace: &Path,
+        now: Timestamp,
+        lease: SignedDuration,
+        most: u32
+    ) -> StoreResult<Vec<MailRow>> {
+        let mail = self.inner.mail();
+        if !self.has(Fault::MailOutOfOrder) {
+            return mail.claim(to, workspace, now, lease, most);
+        }
+        // Acknowledges at once, so that the claim does not hold its lane.
+        let claimed = mail.claim(to, workspace, now, lease, most)?;
+        for row in &claimed {
+            mail.delivered(row.id, row.epoch)?;
+        }
+        Ok(claimed)
+    }
+    fn delivered(&self, id: i64, epoch: u32) -> StoreResult<bool> {
+        Ok(self.inner.mail().delivered(id, epoch)? || self.has(Fault::MailAcknowledgedTwice))
+    }
+    fn take_reply(&self, in_reply_to: i64, to: &str) -> StoreResult<Option<MailRow>> {
+        let mail = self.inner.mail();
+        let reply = mail.replies(in_reply_to)?;
+        if let Some(reply) = reply.filter(|reply| reply.to == to || self.has(Fault::ReplyOfAnother)) {
+            if self.has(Fault::ReplyKept) {
+                return Ok(Some(reply));
+            }
+            if self.has(Fault::ReplyInOrder) && reply.state == MailState::Claimed {
+                return Ok(None);
+            }
+            return mail.take_reply(in_reply_to, &reply.to);
+        }
+        Ok(None)
+    }
+}
+    fn send(
+        new: &NewMail,
+        most_waiting_per_receiver: u32,
+        most_waiting_per_sender_and_receiver: u32
+    ) -> StoreResult<SendOutcome>;
+    fn answer(id: i64, from: &str, body: &str, now: Timestamp) -> StoreResult<Option<i64>>;
+    fn find(id: i64) -> StoreResult<Option<MailRow>>;
+    fn replies(in_reply_to: i64) -> StoreResult<Option<MailRow>>;
+    fn expire(now: Timestamp) -> StoreResult<u64>;
+    fn kill_of(workspace: &Path, receiver: &str, reason: &str) -> StoreResult<u64>;
+    fn dead(workspace: &Path, limit: u32) -> StoreResult<Vec<MailRow>>;
+    fn waiting(workspace: &Path, to: &str) -> StoreResult<u64>;
+    fn purge(before: Timestamp) -> StoreResult<u64>;
+}
+
+forwards! { SpendingStore by spending; {
+    fn spent(&self, key: &SpendingKey, now: Timestamp) -> StoreResult<(Amounts, Amounts)> {
+        let now = if self.has(Fault::ReservationForgotten) { Timestamp::UNIX_EPOCH } else { now };
+        self.inner.spending().spent(key, now)
+    }
+}
+    fn reserve(
+        accounts: &[(SpendingKey, Limits)],
+        worst: Amounts,
+        owner: &str,
+        now: Timestamp,
+        lease: SignedDuration
+    ) -> StoreResult<ReserveOutcome>;
+    fn settle(id: i64, real: Amounts) -> StoreResult<bool>;
 }
 
 forwards! { Trust by trust; {

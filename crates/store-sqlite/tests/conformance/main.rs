@@ -71,6 +71,23 @@ fn each_fault_breaks_its_promise_and_the_suite_reports_it() {
         ),
         (Fault::LeaseIgnored, "an instant is claimed once by all processes, and its schedule moves on"),
         (Fault::PauseIgnored, "a paused schedule fires nothing until it is resumed"),
+        (Fault::AgentTaken, "of several that take an agent at once, one has it"),
+        (
+            Fault::AgentWithoutFence,
+            "an agent is taken when the lease of its owner has ended, and its earlier owner is refused",
+        ),
+        (
+            Fault::MailOutOfOrder,
+            "a mail waits until the earlier ones of its sender and its priority are acknowledged",
+        ),
+        (Fault::MailAcknowledgedTwice, "a mail is acknowledged once"),
+        (Fault::ReplyOfAnother, "a reply is taken by its receiver alone, while it is open"),
+        (Fault::ReplyKept, "of several that take a reply at once, one has it"),
+        (
+            Fault::ReplyInOrder,
+            "a reply is taken from whoever claimed it and died, and never handed out again",
+        ),
+        (Fault::ReservationForgotten, "a reservation whose lease has ended counts as spent"),
     ] {
         let broken = violations_with(Some(fault), |name| name == promise);
         assert_eq!(broken.len(), 1, "{fault:?} is not reported");

@@ -49,6 +49,10 @@ impl Scene {
     }
 
     fn flow<'a>(&'a self, asker: &'a dyn Asker) -> ApprovalFlow<'a> {
+        self.flow_of(&self.call, asker)
+    }
+
+    fn flow_of<'a>(&'a self, call: &'a CallId, asker: &'a dyn Asker) -> ApprovalFlow<'a> {
         ApprovalFlow {
             store: &self.store,
             clock: &self.clock,
@@ -57,7 +61,7 @@ impl Scene {
             workspace: Path::new("/workspace"),
             periods: self.periods,
             caller: AskingCall {
-                id: &self.call,
+                id: call,
                 session: &self.session,
                 door: self.door,
                 dialect: "handfast",
@@ -332,7 +336,9 @@ fn an_answer_for_another_state_of_the_machine_is_void() {
 fn of_two_calls_with_one_plan_one_uses_the_yes_and_the_other_asks_anew() {
     let scene = Scene::new();
     let (one, two) = (Silent::default(), Silent::default());
-    let (first, second) = (scene.flow(&one), scene.flow(&two));
+    // Calls have ids of their own: each marks under its id that it waits.
+    let other = CallId("c2".to_owned());
+    let (first, second) = (scene.flow(&one), scene.flow_of(&other, &two));
     let (results, ()) = block(async {
         let calls = async { tokio::join!(first.ask(question("q1")), second.ask(question("q2"))) };
         let person = async {
