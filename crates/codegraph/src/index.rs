@@ -134,28 +134,42 @@ impl CodeIndex {
     pub fn apply(&mut self, changes: Vec<Change>, store: &mut dyn FactsStore) -> Update {
         let mut update = Update::default();
         for change in changes {
-            match change {
-                Change::Removed { path } => {
-                    self.files.remove(path.as_str());
-                    if self.manifests.remove(&path).is_some() {
-                        self.project = None;
-                    }
+            update.extracted += self.take(change, store);
+        }
+        update.resolved = self.settle_changes();
+        update
+    }
+
+    /// Takes one change of a file, and resolves nothing yet: the relationships are those before the change until
+    /// [`CodeIndex::settle_changes`]. So a caller can hand in many files without all their contents in memory, and
+    /// can stop between two. Returns 1 if facts were extracted, and 0 if they were known.
+    pub fn take(&mut self, change: Change, store: &mut dyn FactsStore) -> usize {
+        match change {
+            Change::Removed { path } => {
+                self.files.remove(path.as_str());
+                if self.manifests.remove(&path).is_some() {
+                    self.project = None;
                 }
-                Change::Written { path, content } => {
-                    if is_manifest(&path) {
-                        self.manifests.insert(path, content);
-                        self.project = None;
-                    } else if let Some(language) =
-                        Language::of_path(&path).filter(|known| is_supported(*known))
-                    {
-                        update.extracted += self.write(path.into(), language, &content, store);
-                    }
+                0
+            }
+            Change::Written { path, content } => {
+                if is_manifest(&path) {
+                    self.manifests.insert(path, content);
+                    self.project = None;
+                    return 0;
+                }
+                match Language::of_path(&path).filter(|known| is_supported(*known)) {
+                    Some(language) => self.write(path.into(), language, &content, store),
+                    None => 0,
                 }
             }
         }
-        update.resolved = self.resolve();
+    }
+
+    /// Resolves what depends on the changes that were taken. Returns the number of files that were resolved.
+    pub fn settle_changes(&mut self) -> usize {
         self.generation += 1;
-        update
+        self.resolve()
     }
 
     /// Takes the new content of a file. Returns 1 if its facts were extracted, and 0 if they were known.
@@ -361,6 +375,18 @@ impl CodeIndex {
     /// Returns the number of files.
     pub fn file_count(&self) -> usize {
         self.files.len()
+    }
+
+    /// Returns true if a file or manifest is in the index.
+    pub fn has_file(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.manifests.contains_key(path)
+    }
+
+    /// Returns true if the index has a file or manifest with this content.
+    pub fn has_content(&self, path: &str, content: &[u8]) -> bool {
+        let is_equal = |file: &IndexedFile| file.content == *blake3::hash(content).as_bytes();
+        self.files.get(path).is_some_and(is_equal)
+            || self.manifests.get(path).is_some_and(|known| known == content)
     }
 
     /// Returns the number of lines of all files.

@@ -1,0 +1,226 @@
+//! The service of the family: the code graphs of one workspace, which are opened by the first query and kept warm.
+//!
+//! Calls with other rights see other files. Each call lists the files that it may read, and its graph is made of
+//! exactly these. A few graphs are kept, so that callers with different rights do not undo each other's work; which
+//! of them a call gets decides about time alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use codegraph::{FactsFolder, FactsKey, FactsStore, FileFacts};
+use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex};
+use roots::Roots;
+use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, ToolError};
+use tool_support::files::failure;
+
+use crate::listing::{Listing, list};
+use crate::view::{Answerable, View, difference, ended};
+
+/// Number of graphs that are kept.
+const VIEWS: usize = 3;
+
+/// Number of files by which a graph may differ from those of a call and still be the one for it.
+const NEAR: usize = 64;
+
+/// Maximum size of the facts on disk, in bytes. Above it, facts that nobody used are dropped.
+const FACTS: u64 = 512 << 20;
+
+/// Number of queries that run at one time. Each may take 256 MiB.
+const QUERIES: usize = 2;
+
+/// Interval at which a waiting call looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The code graphs of a workspace.
+pub struct CodeGraphs {
+    folder: PathBuf,
+    facts: Mutex<Facts>,
+    views: Mutex<Vec<KeptView>>,
+    running: Mutex<usize>,
+    finished: Condvar,
+    is_ended: Arc<AtomicBool>,
+}
+
+/// A view, and what is known of it without waiting for it.
+struct KeptView {
+    view: Arc<Mutex<View>>,
+    /// Paths that the last call with it could read.
+    paths: Arc<[Arc<str>]>,
+    since: Timestamp,
+}
+
+/// The facts on disk.
+#[derive(Default)]
+struct Facts {
+    folder: Option<FactsFolder>,
+    /// True if the folder cannot be used, so that facts are extracted again after each start.
+    is_unusable: bool,
+}
+
+/// A permission to run one query.
+pub(crate) struct Turn<'a>(&'a CodeGraphs);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.running.lock() -= 1;
+        self.0.finished.notify_one();
+    }
+}
+
+impl CodeGraphs {
+    /// Creates the service of a workspace, whose facts are kept in a folder. Opens nothing yet.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            facts: Mutex::default(),
+            views: Mutex::default(),
+            running: Mutex::default(),
+            finished: Condvar::new(),
+            is_ended: Arc::default(),
+        }
+    }
+
+    /// Returns the graph of the files that the call may read, as they are now. Blocks.
+    pub(crate) fn answerable(&self, context: &Context) -> Result<Answerable, ToolError> {
+        let roots = context.service::<Roots>()?;
+        let listing = list(context, &roots).map_err(failure(context))?;
+        let view = self.view_for(context, &listing);
+        let mut view = loop {
+            if let Some(view) = view.try_lock_for(LOOK) {
+                break view;
+            }
+            context.stop.check()?;
+            self.check()?;
+        };
+        let is_ended = || self.is_ended.load(Ordering::Relaxed);
+        let updated = view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        drop(view);
+        let kept = self.facts.lock().flush();
+        if let Err(error) = kept {
+            context.warn(format!("the facts of the code graph are not kept for the next start: {error}"));
+        }
+        updated
+    }
+
+    /// Makes the graph of the call's files quick to change. Called when nobody waits for an answer.
+    pub(crate) fn tidy(&self) {
+        let views: Vec<_> = self.views.lock().iter().map(|kept| kept.view.clone()).collect();
+        for view in views {
+            if let Some(mut view) = view.try_lock() {
+                view.tidy();
+            }
+        }
+    }
+
+    /// Waits for the permission to run a query.
+    pub(crate) fn turn(&self, context: &Context) -> Result<Turn<'_>, ToolError> {
+        let mut running = self.running.lock();
+        while *running >= QUERIES {
+            self.finished.wait_for(&mut running, LOOK);
+            context.stop.check()?;
+            self.check()?;
+        }
+        *running += 1;
+        Ok(Turn(self))
+    }
+
+    /// Returns the flag that is true once the runtime ends.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        self.is_ended.clone()
+    }
+
+    fn check(&self) -> Result<(), ToolError> {
+        if self.is_ended.load(Ordering::Relaxed) { Err(ended()) } else { Ok(()) }
+    }
+
+    /// Returns the kept view that is nearest to the files of a call, or a new one.
+    fn view_for(&self, context: &Context, listing: &Listing) -> Arc<Mutex<View>> {
+        let paths: Arc<[Arc<str>]> = listing.files.iter().map(|file| file.path.as_str().into()).collect();
+        let mut views = self.views.lock();
+        let bound = NEAR.max(listing.files.len() / 16) + 1;
+        let distances = views.iter().map(|kept| difference(&kept.paths, listing, bound)).enumerate();
+        let nearest = distances.min_by_key(|(_, distance)| *distance).filter(|(_, distance)| *distance < bound);
+        let mut kept = match nearest {
+            Some((at, _)) => views.remove(at),
+            None => KeptView {
+                view: Arc::new(Mutex::new(View::new(&name(context)))),
+                paths: paths.clone(),
+                since: context.clock.now(),
+            },
+        };
+        kept.paths = paths;
+        let view = kept.view.clone();
+        // The one that was used last stands last.
+        views.push(kept);
+        if views.len() > VIEWS {
+            views.remove(0);
+        }
+        view
+    }
+}
+
+/// Returns the name of the project: that of its folder.
+fn name(context: &Context) -> String {
+    let name = context.place.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "workspace".to_owned())
+}
+
+impl ResourcePool for CodeGraphs {
+    fn list(&self, _now: Timestamp) -> Vec<Resource> {
+        let views = self.views.lock();
+        let resource = |kept: &KeptView| Resource {
+            kind: "code graph",
+            owner: Owner::Runtime,
+            since: kept.since,
+            description: format!("the graph of {} files", kept.paths.len()),
+            usage: ResourceUsage::default(),
+        };
+        views.iter().map(resource).collect()
+    }
+
+    fn stop(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            self.is_ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn join(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            // Calls that still have one of them end by themselves.
+            self.views.lock().clear();
+        }
+    }
+}
+
+impl Facts {
+    /// Opens the folder at the first use.
+    fn open(&mut self, folder: &std::path::Path) -> Option<&mut FactsFolder> {
+        if self.folder.is_none() && !self.is_unusable {
+            self.folder = FactsFolder::open(folder, FACTS).ok();
+            self.is_unusable = self.folder.is_none();
+        }
+        self.folder.as_mut()
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.folder.as_mut().map_or(Ok(()), FactsFolder::flush)
+    }
+}
+
+/// The store that a view uses. It locks the facts for one file at a time.
+struct Keeper<'a>(&'a Mutex<Facts>, &'a PathBuf);
+
+impl FactsStore for Keeper<'_> {
+    fn load(&self, key: &FactsKey) -> Option<FileFacts> {
+        self.0.lock().open(self.1)?.load(key)
+    }
+
+    fn save(&mut self, key: &FactsKey, facts: &FileFacts) {
+        if let Some(folder) = self.0.lock().open(self.1) {
+            folder.save(key, facts);
+        }
+    }
+}
