@@ -41,7 +41,7 @@ pub struct CodeGraphs {
     views: Mutex<Vec<KeptView>>,
     running: Mutex<usize>,
     finished: Condvar,
-    is_ended: Arc<AtomicBool>,
+    is_ended: AtomicBool,
 }
 
 /// A view, and what is known of it without waiting for it.
@@ -56,8 +56,8 @@ struct KeptView {
 #[derive(Default)]
 struct Facts {
     folder: Option<FactsFolder>,
-    /// True if the folder cannot be used, so that facts are extracted again after each start.
-    is_unusable: bool,
+    /// Reason why the folder cannot be used. Facts are then extracted again after each start.
+    problem: Option<String>,
 }
 
 /// A permission to run one query.
@@ -79,7 +79,7 @@ impl CodeGraphs {
             views: Mutex::default(),
             running: Mutex::default(),
             finished: Condvar::new(),
-            is_ended: Arc::default(),
+            is_ended: AtomicBool::new(false),
         }
     }
 
@@ -95,12 +95,13 @@ impl CodeGraphs {
             context.stop.check()?;
             self.check()?;
         };
-        let is_ended = || self.is_ended.load(Ordering::Relaxed);
-        let updated = view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        let is_ended = || self.is_ended();
+        let updated =
+            view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
         drop(view);
-        let kept = self.facts.lock().flush();
-        if let Err(error) = kept {
-            context.warn(format!("the facts of the code graph are not kept for the next start: {error}"));
+        let problem = self.facts.lock().flush();
+        if let Some(problem) = problem {
+            context.warn(format!("the facts of the code graph are not kept for the next start: {problem}"));
         }
         updated
     }
@@ -127,13 +128,13 @@ impl CodeGraphs {
         Ok(Turn(self))
     }
 
-    /// Returns the flag that is true once the runtime ends.
-    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
-        self.is_ended.clone()
+    /// Returns true once the runtime ends.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Relaxed)
     }
 
     fn check(&self) -> Result<(), ToolError> {
-        if self.is_ended.load(Ordering::Relaxed) { Err(ended()) } else { Ok(()) }
+        if self.is_ended() { Err(ended()) } else { Ok(()) }
     }
 
     /// Returns the kept view that is nearest to the files of a call, or a new one.
@@ -142,7 +143,8 @@ impl CodeGraphs {
         let mut views = self.views.lock();
         let bound = NEAR.max(listing.files.len() / 16) + 1;
         let distances = views.iter().map(|kept| difference(&kept.paths, listing, bound)).enumerate();
-        let nearest = distances.min_by_key(|(_, distance)| *distance).filter(|(_, distance)| *distance < bound);
+        let nearest =
+            distances.min_by_key(|(_, distance)| *distance).filter(|(_, distance)| *distance < bound);
         let mut kept = match nearest {
             Some((at, _)) => views.remove(at),
             None => KeptView {
@@ -198,15 +200,19 @@ impl ResourcePool for CodeGraphs {
 impl Facts {
     /// Opens the folder at the first use.
     fn open(&mut self, folder: &std::path::Path) -> Option<&mut FactsFolder> {
-        if self.folder.is_none() && !self.is_unusable {
-            self.folder = FactsFolder::open(folder, FACTS).ok();
-            self.is_unusable = self.folder.is_none();
+        if self.folder.is_none() && self.problem.is_none() {
+            match FactsFolder::open(folder, FACTS) {
+                Ok(opened) => self.folder = Some(opened),
+                Err(error) => self.problem = Some(error.to_string()),
+            }
         }
         self.folder.as_mut()
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.folder.as_mut().map_or(Ok(()), FactsFolder::flush)
+    /// Writes what is in memory alone. Returns the reason if facts are not kept.
+    fn flush(&mut self) -> Option<String> {
+        let flushed = self.folder.as_mut().map_or(Ok(()), FactsFolder::flush);
+        flushed.err().map(|error| error.to_string()).or_else(|| self.problem.clone())
     }
 }
 
