@@ -4,9 +4,13 @@
 
 mod answer;
 mod ask;
+mod code_impact;
+mod code_map;
 mod graph_query;
+mod graph_schema;
 mod graphs;
 mod listing;
+mod symbols;
 mod values;
 mod view;
 
@@ -14,12 +18,20 @@ use std::sync::Arc;
 
 use tool::{AnyTool, ErasedTool};
 
+pub use code_impact::CodeImpact;
+pub use code_map::CodeMap;
 pub use graph_query::GraphQuery;
+pub use graph_schema::GraphSchema;
 pub use graphs::CodeGraphs;
 
 /// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![ErasedTool::tool(GraphQuery)]
+    vec![
+        ErasedTool::tool(GraphQuery),
+        ErasedTool::tool(GraphSchema),
+        ErasedTool::tool(CodeMap),
+        ErasedTool::tool(CodeImpact),
+    ]
 }
 
 #[cfg(test)]
