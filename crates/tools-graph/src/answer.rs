@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use crate::view::Answerable;
 
+/// Number of characters of a generation in answers.
+const GENERATION: usize = 12;
+
 /// How current the graph is. Files were compared with the graph during this call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -35,7 +38,7 @@ impl Fresh {
             indexed: snapshot.files,
             pending: answerable.pending,
             left_out: answerable.left_out,
-            generation: snapshot.generation.to_string(),
+            generation: snapshot.generation.chars().take(GENERATION).collect(),
         };
         (fresh, snapshot.graph.clone())
     }

@@ -253,13 +253,14 @@ mod tests {
 
     fn world() -> World {
         let files = [
+            ("Cargo.toml", "[package]\nname = \"m\"\n"),
             (
-                "src/core.rs",
-                "pub struct Engine;\nimpl Engine {\n    pub fn start(&self) {}\n}\npub fn rare() {}\n",
+                "src/machine.rs",
+                "pub struct Engine {}\nimpl Engine {\n    pub fn start(&self) {}\n}\npub fn rare() {}\n",
             ),
             (
                 "src/main.rs",
-                "mod core;\nuse core::Engine;\nfn main() { go(&Engine); }\nfn go(e: &Engine) { e.start(); }\n",
+                "mod machine;\nuse crate::machine::Engine;\nfn main() { go(&Engine {}); }\nfn go(e: &Engine) { e.start(); }\n",
             ),
             ("tests/all.rs", "#[test]\nfn works() {}\n"),
         ];
@@ -271,7 +272,7 @@ mod tests {
         let map = world().run("code_map", json!({})).unwrap();
         let text = map["map"].as_str().unwrap();
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
-        assert!(at("src/core.rs (5 lines)") < at("src/main.rs") && at("src/main.rs") < at("tests/all.rs"));
+        assert!(at("src/machine.rs (5 lines)") < at("src/main.rs") && at("src/main.rs") < at("tests/all.rs"));
         assert!(text.contains("struct Engine :1 (") && text.contains("method Engine.start :3 (1)"), "{text}");
         assert!(text.starts_with("3 files, 11 lines (rust 3)\nfolders: src/ 2, tests/ 1\n"), "{text}");
         assert_eq!((&map["files"], &map["files_shown"]), (&json!(3), &json!(3)));
@@ -310,10 +311,10 @@ mod tests {
     fn denied_files_are_not_on_the_map() {
         let World { workspace, graphs } = world();
         let world =
-            World { workspace: workspace.guarded(DenyNames { read: &["core.rs"], write: &[] }), graphs };
+            World { workspace: workspace.guarded(DenyNames { read: &["machine.rs"], write: &[] }), graphs };
         let text = world.run("code_map", json!({})).unwrap()["map"].as_str().unwrap().to_owned();
         assert!(
-            text.contains("src/main.rs") && !text.contains("core.rs") && !text.contains("rare"),
+            text.contains("src/main.rs") && !text.contains("machine.rs") && !text.contains("rare"),
             "{text}"
         );
     }

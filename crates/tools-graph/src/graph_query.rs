@@ -27,6 +27,8 @@ pub struct Args {
     query: String,
     /// Values of the query's `$parameters`.
     params: Option<Map<String, Value>>,
+    /// Commit to ask about in place of the files as they are: an id, branch or tag, such as HEAD~3.
+    commit: Option<String>,
 }
 
 /// Result of `graph_query`.
@@ -41,6 +43,9 @@ pub struct Output {
     /// True if paths without a bound were cut at 32 steps.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     capped: bool,
+    /// Id of the commit that was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
     /// How current the graph is.
     freshness: Fresh,
 }
@@ -72,6 +77,9 @@ impl Tool for GraphQuery {
                 .hint("such as `MATCH (f:Function) RETURN f.name LIMIT 10`"));
         }
         parameters(args.params.as_ref())?;
+        if args.commit.as_ref().is_some_and(|commit| commit.trim().is_empty()) {
+            return Err(ToolError::validation("commit", "is empty"));
+        }
         Ok(Plan::of(vec![Effect::Read { path: place.workspace.clone() }]))
     }
 
@@ -82,7 +90,14 @@ impl Tool for GraphQuery {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let graphs = context.service::<CodeGraphs>()?;
         let parameters = parameters(args.params.as_ref())?;
-        let (freshness, graph) = Fresh::split(&graphs.answerable(context)?);
+        let (answerable, commit) = match &args.commit {
+            None => (graphs.answerable(context)?, None),
+            Some(revision) => {
+                let found = graphs.of_commit(context, revision)?;
+                (found.answerable, Some(found.commit))
+            }
+        };
+        let (freshness, graph) = Fresh::split(&answerable);
         let answer = ask(context, &graphs, graph.as_ref(), &args.query, &parameters)?;
         let (mut rows, mut left) = (Vec::new(), ROW_BYTES);
         let mut truncated = answer.is_truncated;
@@ -99,7 +114,7 @@ impl Tool for GraphQuery {
             left -= size;
             rows.push(row);
         }
-        Ok(Output { rows, columns: answer.columns, truncated, capped: answer.is_capped, freshness })
+        Ok(Output { rows, columns: answer.columns, truncated, capped: answer.is_capped, commit, freshness })
     }
 }
 

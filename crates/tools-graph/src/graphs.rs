@@ -16,6 +16,7 @@ use roots::Roots;
 use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, ToolError};
 use tool_support::files::failure;
 
+use crate::commit::{CommitGraphs, OfCommit};
 use crate::listing::{Listing, list};
 use crate::view::{Answerable, View, difference, ended};
 
@@ -39,6 +40,7 @@ pub struct CodeGraphs {
     folder: PathBuf,
     facts: Mutex<Facts>,
     views: Mutex<Vec<KeptView>>,
+    commits: CommitGraphs,
     running: Mutex<usize>,
     finished: Condvar,
     is_ended: AtomicBool,
@@ -77,6 +79,7 @@ impl CodeGraphs {
             folder,
             facts: Mutex::default(),
             views: Mutex::default(),
+            commits: CommitGraphs::default(),
             running: Mutex::default(),
             finished: Condvar::new(),
             is_ended: AtomicBool::new(false),
@@ -99,11 +102,23 @@ impl CodeGraphs {
         let updated =
             view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
         drop(view);
+        self.flush(context);
+        updated
+    }
+
+    /// Returns the graph of a commit: of its files that the call may read. Blocks.
+    pub(crate) fn of_commit(&self, context: &Context, revision: &str) -> Result<OfCommit, ToolError> {
+        let is_ended = || self.is_ended();
+        let found = self.commits.of(context, revision, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        self.flush(context);
+        found
+    }
+
+    fn flush(&self, context: &Context) {
         let problem = self.facts.lock().flush();
         if let Some(problem) = problem {
             context.warn(format!("the facts of the code graph are not kept for the next start: {problem}"));
         }
-        updated
     }
 
     /// Makes the graph of the call's files quick to change. Called when nobody waits for an answer.
@@ -193,6 +208,7 @@ impl ResourcePool for CodeGraphs {
         if *owner == Owner::Runtime {
             // Calls that still have one of them end by themselves.
             self.views.lock().clear();
+            self.commits.clear();
         }
     }
 }

@@ -6,6 +6,8 @@ mod answer;
 mod ask;
 mod code_impact;
 mod code_map;
+mod commit;
+mod git;
 mod graph_query;
 mod graph_schema;
 mod graphs;

@@ -18,7 +18,7 @@ pub(crate) const MOST_BYTES: u64 = 1 << 30;
 pub(crate) const LARGEST_FILE: u64 = 64 << 20;
 
 /// A folder that never holds code of the project itself, whatever the ignore files say.
-const PACKAGES: &str = "node_modules";
+pub(crate) const PACKAGES: &str = "node_modules";
 
 /// A file of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -149,18 +149,15 @@ impl View {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, ToolError> {
-        let graph = self.live.graph(&self.index).map_err(|error| {
-            ToolError::new(tool::Code::Quota, format!("the code graph is too large: {error}"))
-                .hint("list generated or copied folders in .ignore, so that they are left out")
-        })?;
+        let graph = self.live.graph(&self.index).map_err(|error| too_large(&error))?;
         let mut hasher = blake3::Hasher::new();
         for (path, content) in self.index.content_hashes() {
             hasher.update(path.as_bytes());
             hasher.update(&[0]);
             hasher.update(content);
         }
-        let generation = hasher.finalize().to_hex().as_str().chars().take(12).collect::<String>();
-        Ok(Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation: generation.into() })
+        let generation = hasher.finalize().to_hex().as_str().into();
+        Ok(Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation })
     }
 
     /// Builds the graph anew if many changes have made it slow to change. To be called when nobody waits.
@@ -175,6 +172,12 @@ impl View {
 /// Returns the error of a call while the runtime ends.
 pub(crate) fn ended() -> ToolError {
     ToolError::new(tool::Code::Unavailable, "the code graph is closed: this runtime is shutting down")
+}
+
+/// Returns the error for a graph that has more nodes or relationships than can be numbered.
+pub(crate) fn too_large(error: &cypher::BuildError) -> ToolError {
+    ToolError::new(tool::Code::Quota, format!("the code graph is too large: {error}"))
+        .hint("list generated or copied folders in .ignore, so that they are left out")
 }
 
 /// Reads a file of the listing. A file that was replaced by a link since is gone.
