@@ -330,13 +330,27 @@ impl World {
         self.module_numbers.get(&(family, path.into())).copied()
     }
 
+    /// Returns true if the root of a library is beside the root of a program. Files are added in the order of their
+    /// paths, so it is there already.
+    fn has_library(&self, program: &str) -> bool {
+        let folder = crate::project::folder_of(program);
+        crate::project::joined(folder, "lib.rs").is_some_and(|path| self.paths.contains_key(path.as_str()))
+    }
+
     fn add_file(&mut self, source: &SourceFile) {
         let id = crate::builder::count(self.files.len());
         let facts = &source.facts;
         let symbols = source.symbols.clone();
         symbols.iter().for_each(|symbol| self.mark(*symbol));
         let family = facts.language.family();
-        let path = self.project.module_of(family, &source.path, &facts.package);
+        let mut path = self.project.module_of(family, &source.path, &facts.package);
+        if family == Family::Rust
+            && let Some(folder) = path.strip_suffix("#main")
+            && !self.has_library(&source.path)
+        {
+            // Without a library, the files beside it are modules of the program.
+            path = format!("{folder}#lib");
+        }
         let module = self.module(family, &path);
         if let Some(module) = self.modules.get_mut(module as usize) {
             module.files.push(id);

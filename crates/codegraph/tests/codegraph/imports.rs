@@ -227,3 +227,26 @@ fn decorators_lead_to_what_they_decorate() {
     let graph = Files::of(&[("a.py", "def mark(f):\n    return f\n\n@mark\ndef g(): pass\n")]).graph();
     assert_eq!(rows(&graph, "MATCH (a)-[:DECORATES]->(b) RETURN a.name, b.name"), ["mark g"]);
 }
+
+#[test]
+fn a_program_without_a_library_has_the_modules_beside_it() {
+    let machine = "pub struct Engine {}\nimpl Engine {\n    pub fn start(&self) {}\n}\n";
+    let main = "mod machine;\nuse crate::machine::Engine;\nfn go(e: &Engine) { e.start(); }\n";
+    let calls = "MATCH (a)-[:CALLS]->(b:Method) RETURN a.id, b.id";
+    let found = |files: &[(&str, &str)]| {
+        let mut all = Files::default();
+        for (path, text) in files {
+            all.0.insert((*path).to_owned(), text.as_bytes().to_vec());
+        }
+        rows(&all.graph(), calls)
+    };
+    let alone = found(&[("src/machine.rs", machine), ("src/main.rs", main)]);
+    assert_eq!(alone, ["src/main.rs#go src/machine.rs#Engine.start"]);
+    // With a library, a module of the same name belongs to it.
+    let both = found(&[
+        ("src/lib.rs", "mod machine;\n"),
+        ("src/machine.rs", machine),
+        ("src/main.rs", "fn main() {}\n"),
+    ]);
+    assert_eq!(both, Vec::<String>::new());
+}
