@@ -1,6 +1,6 @@
 //! Selection of the entries for a listing or a search: glob, and the start of a page.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
