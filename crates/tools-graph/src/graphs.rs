@@ -88,6 +88,7 @@ impl CodeGraphs {
 
     /// Returns the graph of the files that the call may read, as they are now. Blocks.
     pub(crate) fn answerable(&self, context: &Context) -> Result<Answerable, ToolError> {
+        self.check()?;
         let roots = context.service::<Roots>()?;
         let listing = list(context, &roots).map_err(failure(context))?;
         let view = self.view_for(context, &listing);
@@ -244,5 +245,64 @@ impl FactsStore for Keeper<'_> {
         if let Some(folder) = self.0.lock().open(self.1) {
             folder.save(key, facts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use testkit::{DenyNames, Workspace};
+    use tool::{Code, Owner, ResourcePool};
+
+    use crate::tests::World;
+
+    #[test]
+    fn the_end_of_the_runtime_drops_the_graphs_and_refuses_further_ones() {
+        let world = World::new(Workspace::new().with_files(&[("a.py", "def f():\n    pass\n")]));
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+        world.ask("RETURN 1").unwrap();
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH).len(), 1);
+        let other = Owner::Session(tool::SessionId("s".to_owned()));
+        world.graphs.stop(&other);
+        world.graphs.join(&other);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH).len(), 1);
+        world.graphs.stop(&Owner::Runtime);
+        world.graphs.join(&Owner::Runtime);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+        let error = world.ask("RETURN 1").unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{}", error.message);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+    }
+
+    #[test]
+    fn callers_with_very_different_rights_have_graphs_of_their_own() {
+        let workspace = Workspace::new();
+        for number in 0..200 {
+            workspace.write(&format!("closed/m{number}.py"), format!("def f{number}():\n    pass\n"));
+        }
+        workspace.write("open.py", "def g():\n    pass\n");
+        let World { workspace, graphs } = World::new(workspace);
+        let open = World { workspace, graphs };
+        let count =
+            |world: &World| world.ask("MATCH (f:File) RETURN count(f) AS n").unwrap()["rows"][0]["n"].clone();
+        assert_eq!(count(&open), 201);
+        let World { workspace, graphs } = open;
+        let closed =
+            World { workspace: workspace.guarded(DenyNames { read: &["closed"], write: &[] }), graphs };
+        assert_eq!(count(&closed), 1);
+        assert_eq!(closed.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
+        let World { workspace, graphs } = closed;
+        let open = World { workspace: workspace.guarded(DenyNames { read: &[], write: &[] }), graphs };
+        assert_eq!(count(&open), 201);
+        assert_eq!(open.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
+    }
+
+    #[test]
+    fn a_folder_for_facts_that_cannot_be_used_costs_time_alone() {
+        let world = World::new(
+            Workspace::new().with_files(&[("a.py", "def f():\n    pass\n"), ("../facts", "no folder")]),
+        );
+        let found = world.ask("MATCH (f:Function) RETURN f.name AS n").unwrap();
+        assert_eq!(found["rows"][0]["n"], "f");
     }
 }
