@@ -327,3 +327,34 @@ fn other_calls_are_answered_while_a_query_works() {
         assert_eq!(slow.join().unwrap()["error"]["code"], "ETIMEOUT");
     });
 }
+
+#[test]
+fn the_code_watcher_reads_changes_before_somebody_asks_and_only_once_somebody_has() {
+    let fixture = repository();
+    let up = Up::start(&fixture, &[]);
+    let updates = || {
+        let rows = fixture.recorded().into_iter().filter(|row| row["tool"] == "graph_query");
+        rows.map(|row| row["door"].as_str().unwrap().to_owned()).filter(|door| door == "code-watcher").count()
+    };
+    fixture.write("src/early.rs", "pub fn early() {}\n");
+    assert_eq!(callers(&up, "area"), ["double"]);
+    assert_eq!(updates(), 0, "nothing is watched before the first query");
+    // Repeated, because the watch may not be active yet; rarely, because an update waits for a quiet moment.
+    let mut written: Option<Instant> = None;
+    let mut change = |text: &str| {
+        if written.is_none_or(|written| written.elapsed() > Duration::from_secs(3)) {
+            fixture.write("src/fresh/deep.rs", text);
+            written = Some(Instant::now());
+        }
+    };
+    eventually("an update", || {
+        change("pub fn deep() {}\n");
+        updates() > 0
+    });
+    // The update has found the new folder, which is watched from then on.
+    let before = updates();
+    eventually("an update of the new folder", || {
+        change("pub fn deeper() {}\n");
+        updates() > before
+    });
+}

@@ -71,6 +71,8 @@ pub(crate) struct Composed {
     pub(crate) turns: Arc<ModelTurns>,
     /// Costs of the models, for all processes of the state.
     pub(crate) spending: Arc<SpendingBook>,
+    /// Graphs of the workspace's code.
+    pub(crate) graphs: Arc<CodeGraphs>,
     /// Agents of this process.
     pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
@@ -253,7 +255,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers, tree.clone(), graphs],
+        resources: vec![browsers, tree.clone(), graphs.clone()],
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
@@ -276,6 +278,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         models: configuration.needed.models.clone(),
         turns,
         spending,
+        graphs,
         tree,
         traces,
         reload,

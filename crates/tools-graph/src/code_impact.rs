@@ -114,7 +114,7 @@ impl Tool for CodeImpact {
         example: Example {
             files: &[("app.py", "def load():\n    pass\n\ndef main():\n    load()\n")],
             arguments: r#"{"symbol": "load"}"#,
-            result: r##"{"symbol": "app.py#load", "affected": [{"id": "app.py#main", "kind": "function", "file": "app.py", "line": 4, "uses_at": 5, "distance": 1, "relation": "CALLS", "certain": true, "path": ["app.py#main", "app.py#load"]}], "count": 1, "files": ["app.py"], "truncated": false}"##,
+            result: r#"{"symbol": "app.py#load", "affected": [{"id": "app.py#main", "kind": "function", "file": "app.py", "line": 4, "uses_at": 5, "distance": 1, "relation": "CALLS", "certain": true, "path": ["app.py#main", "app.py#load"]}], "count": 1, "files": ["app.py"], "truncated": false}"#,
         },
         level: Level::Safe,
         class: Class::READ,

@@ -237,7 +237,7 @@ fn head(files: &BTreeMap<String, Mapped>) -> String {
 }
 
 /// Returns names by their counts, the largest first.
-fn ranked<'a>(counts: BTreeMap<&'a str, usize>) -> Vec<(&'a str, usize)> {
+fn ranked(counts: BTreeMap<&str, usize>) -> Vec<(&str, usize)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
     counts

@@ -107,7 +107,7 @@ fn build(
     index.settle_changes();
     let name = context.place.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut live = LiveGraph::new(name.as_deref().unwrap_or("workspace"));
-    let graph = live.graph(&index).map_err(|error| too_large(&error))?;
+    let graph = live.graph(&index).map_err(|error| too_large(error))?;
     Ok(Snapshot { graph: Arc::new(graph), files: index.file_count(), generation })
 }
 
@@ -222,7 +222,8 @@ mod tests {
 
     fn pack(world: &World) -> String {
         let names = world.workspace.names(".git/objects/pack");
-        format!(".git/objects/pack/{}", names.iter().find(|name| name.ends_with(".idx")).unwrap())
+        let stem = names.iter().find_map(|name| name.strip_suffix(".idx")).unwrap();
+        format!(".git/objects/pack/{stem}.idx")
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub struct Output {
 }
 
 /// A label of nodes.
+#[expect(clippy::struct_field_names, reason = "a label is named so in queries")]
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Label {

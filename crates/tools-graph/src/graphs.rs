@@ -4,7 +4,8 @@
 //! exactly these. A few graphs are kept, so that callers with different rights do not undo each other's work; which
 //! of them a call gets decides about time alone.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct CodeGraphs {
     running: Mutex<usize>,
     finished: Condvar,
     is_ended: AtomicBool,
+    /// Called after the first graph was made.
+    on_use: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// A view, and what is known of it without waiting for it.
@@ -83,6 +86,7 @@ impl CodeGraphs {
             running: Mutex::default(),
             finished: Condvar::new(),
             is_ended: AtomicBool::new(false),
+            on_use: Mutex::default(),
         }
     }
 
@@ -104,6 +108,10 @@ impl CodeGraphs {
             view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
         drop(view);
         self.flush(context);
+        let on_use = if updated.is_ok() { self.on_use.lock().take() } else { None };
+        if let Some(on_use) = on_use {
+            on_use();
+        }
         updated
     }
 
@@ -122,8 +130,21 @@ impl CodeGraphs {
         }
     }
 
-    /// Makes the graph of the call's files quick to change. Called when nobody waits for an answer.
-    pub(crate) fn tidy(&self) {
+    /// Calls a function once, after the first graph was made. It must return soon.
+    pub fn on_first_use(&self, function: impl FnOnce() + Send + 'static) {
+        *self.on_use.lock() = Some(Box::new(function));
+    }
+
+    /// Returns the folders that have files of the graph that was used last, relative to the workspace.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let paths = self.views.lock().last().map(|kept| kept.paths.clone());
+        let folders =
+            paths.iter().flat_map(|paths| paths.iter()).filter_map(|path| Path::new(&**path).parent());
+        folders.flat_map(Path::ancestors).map(Path::to_owned).collect()
+    }
+
+    /// Makes graphs quick to change that many changes have made slow. To be called when nobody waits for an answer.
+    pub fn tidy(&self) {
         let views: Vec<_> = self.views.lock().iter().map(|kept| kept.view.clone()).collect();
         for view in views {
             if let Some(mut view) = view.try_lock() {
@@ -216,7 +237,7 @@ impl ResourcePool for CodeGraphs {
 
 impl Facts {
     /// Opens the folder at the first use.
-    fn open(&mut self, folder: &std::path::Path) -> Option<&mut FactsFolder> {
+    fn open(&mut self, folder: &Path) -> Option<&mut FactsFolder> {
         if self.folder.is_none() && self.problem.is_none() {
             match FactsFolder::open(folder, FACTS) {
                 Ok(opened) => self.folder = Some(opened),

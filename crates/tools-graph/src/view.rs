@@ -149,7 +149,7 @@ impl View {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, ToolError> {
-        let graph = self.live.graph(&self.index).map_err(|error| too_large(&error))?;
+        let graph = self.live.graph(&self.index).map_err(|error| too_large(error))?;
         let mut hasher = blake3::Hasher::new();
         for (path, content) in self.index.content_hashes() {
             hasher.update(path.as_bytes());
@@ -175,7 +175,7 @@ pub(crate) fn ended() -> ToolError {
 }
 
 /// Returns the error for a graph that has more nodes or relationships than can be numbered.
-pub(crate) fn too_large(error: &cypher::BuildError) -> ToolError {
+pub(crate) fn too_large(error: cypher::BuildError) -> ToolError {
     ToolError::new(tool::Code::Quota, format!("the code graph is too large: {error}"))
         .hint("list generated or copied folders in .ignore, so that they are left out")
 }

@@ -54,7 +54,8 @@ pub(crate) fn files(
         let mut rest = content.as_slice();
         while !rest.is_empty() {
             entries += 1;
-            let (mode, name, id, after) = entry(rest).ok_or(GitError::Damaged("an entry of a tree"))?;
+            let Entry { mode, name, id, after } =
+                entry(rest).ok_or(GitError::Damaged("an entry of a tree"))?;
             rest = after;
             let Ok(name) = std::str::from_utf8(name) else {
                 left_out += 1;
@@ -83,12 +84,21 @@ pub(crate) fn files(
     Ok((found, left_out))
 }
 
-/// Splits the first entry off: its mode, its name, its object and the rest.
-fn entry(bytes: &[u8]) -> Option<(&[u8], &[u8], ObjectId, &[u8])> {
+/// The first entry of a tree.
+struct Entry<'a> {
+    mode: &'a [u8],
+    name: &'a [u8],
+    id: ObjectId,
+    /// Entries that follow.
+    after: &'a [u8],
+}
+
+/// Splits the first entry off.
+fn entry(bytes: &[u8]) -> Option<Entry<'_>> {
     let space = bytes.iter().take(8).position(|byte| *byte == b' ')?;
     let (mode, rest) = (bytes.get(..space)?, bytes.get(space + 1..)?);
     let end = rest.iter().position(|byte| *byte == 0)?;
     let (name, rest) = (rest.get(..end)?, rest.get(end + 1..)?);
     let (id, after) = rest.split_at_checked(20)?;
-    Some((mode, name, ObjectId(id.try_into().ok()?), after))
+    Some(Entry { mode, name, id: ObjectId(id.try_into().ok()?), after })
 }
