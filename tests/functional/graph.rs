@@ -101,7 +101,7 @@ fn what_a_rule_denies_is_in_no_answer_of_a_graph_that_had_it_before() {
         "handfast.yaml",
         "sandbox_config:\n  normal:\n    deny_read_paths: [\"./tools/hidden_part.py\"]\n",
     );
-    // The same process takes the rules, and still has the graph in memory.
+    // One process takes the rules, and still has the graph in memory.
     eventually("the rules", || !telling(&server).contains(&true));
     let closed = count(&server);
     assert_ne!(open, closed);

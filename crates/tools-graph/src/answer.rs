@@ -10,7 +10,7 @@ use crate::view::Answerable;
 /// Number of characters of a generation in answers.
 const GENERATION: usize = 12;
 
-/// How current the graph is. Files were compared with the graph during this call.
+/// Freshness of the graph. Files were compared with it during this call.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Fresh {

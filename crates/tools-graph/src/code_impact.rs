@@ -63,15 +63,15 @@ pub struct Args {
 pub struct Output {
     /// Id of the symbol.
     symbol: String,
-    /// What may break, the nearest first.
+    /// Definitions that may break, the nearest first.
     affected: Vec<Affected>,
     /// Number of all affected within the depth.
     count: usize,
-    /// Their files.
+    /// Files of all affected.
     files: Vec<String>,
     /// True if `affected` or `files` has not all of them.
     truncated: bool,
-    /// How current the graph is.
+    /// Freshness of the graph.
     freshness: Fresh,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Affected {
     uses_at: Option<i64>,
     /// Steps from the symbol.
     distance: u32,
-    /// How it depends on the next one of the path, such as CALLS.
+    /// Relationship with the next one of the path, such as CALLS.
     relation: String,
     /// False if a step is connected by names alone.
     certain: bool,
@@ -138,8 +138,8 @@ impl Tool for CodeImpact {
         let (freshness, graph) = Fresh::split(&graphs.answerable(context)?);
         let graph = graph.as_ref();
         let symbol = match wanted(&args, &context.place)? {
-            Wanted::Symbol(symbol) => named(graph, &symbol)?,
-            Wanted::Line(file, line) => at_line(graph, &file, line)?,
+            Subject::Symbol(symbol) => named(graph, &symbol)?,
+            Subject::Line(file, line) => at_line(graph, &file, line)?,
         };
         let mut search = Search::new(graph, symbol);
         for distance in 1..=args.depth.unwrap_or(DEPTH.0) {
@@ -167,21 +167,21 @@ impl Tool for CodeImpact {
     }
 }
 
-/// What a call asks about.
-enum Wanted {
+/// The subject of a call.
+enum Subject {
     Symbol(String),
     Line(String, i64),
 }
 
-fn wanted(args: &Args, place: &Place) -> Result<Wanted, ToolError> {
+fn wanted(args: &Args, place: &Place) -> Result<Subject, ToolError> {
     match (&args.symbol, &args.file, args.line) {
-        (Some(symbol), None, None) if !symbol.trim().is_empty() => Ok(Wanted::Symbol(symbol.clone())),
+        (Some(symbol), None, None) if !symbol.trim().is_empty() => Ok(Subject::Symbol(symbol.clone())),
         (None, Some(file), Some(line)) if line > 0 => {
             let resolved = place.resolve("file", file)?;
             let relative = resolved.strip_prefix(&place.workspace).map_err(|_| {
                 ToolError::validation("file", "is outside the workspace, which is all that the graph has")
             })?;
-            Ok(Wanted::Line(tool::path_text(relative), i64::from(line)))
+            Ok(Subject::Line(tool::path_text(relative), i64::from(line)))
         }
         _ => Err(ToolError::validation("symbol", "give either `symbol`, or `file` and `line`")),
     }

@@ -50,7 +50,7 @@ pub struct Output {
     files_shown: usize,
     /// Number of files below the path.
     files: usize,
-    /// How current the graph is.
+    /// Freshness of the graph.
     freshness: Fresh,
 }
 

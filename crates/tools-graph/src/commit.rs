@@ -107,7 +107,7 @@ fn build(
     index.settle_changes();
     let name = context.place.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut live = LiveGraph::new(name.as_deref().unwrap_or("workspace"));
-    let graph = live.graph(&index).map_err(|error| too_large(error))?;
+    let graph = live.graph(&index).map_err(too_large)?;
     Ok(Snapshot { graph: Arc::new(graph), files: index.file_count(), generation })
 }
 

@@ -4,6 +4,7 @@
 //! This module knows loose objects and packs with SHA-1. It follows no alternates.
 
 mod error;
+mod id;
 mod objects;
 mod pack;
 mod revision;

@@ -46,7 +46,7 @@ pub struct Output {
     /// Id of the commit that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
-    /// How current the graph is.
+    /// Freshness of the graph.
     freshness: Fresh,
 }
 

@@ -41,7 +41,7 @@ pub struct Output {
     nodes: usize,
     /// Number of relationships.
     relationship_count: usize,
-    /// How current the graph is.
+    /// Freshness of the graph.
     freshness: Fresh,
 }
 

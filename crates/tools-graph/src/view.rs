@@ -82,7 +82,7 @@ impl View {
     ) -> Result<Answerable, ToolError> {
         let taken = i64::try_from(context.clock.now().as_nanosecond()).unwrap_or(i64::MAX);
         for file in listing.files.iter().filter(|file| file.has_further_names) {
-            // Only opening it asks the guard about the other names.
+            // Opening the file asks the guard about its other names.
             self.sweep.forget(&file.path);
         }
         let entries = listing.files.iter().map(|file| (file.path.clone(), file.stamp));
@@ -149,7 +149,7 @@ impl View {
     }
 
     fn snapshot(&mut self) -> Result<Snapshot, ToolError> {
-        let graph = self.live.graph(&self.index).map_err(|error| too_large(error))?;
+        let graph = self.live.graph(&self.index).map_err(too_large)?;
         let mut hasher = blake3::Hasher::new();
         for (path, content) in self.index.content_hashes() {
             hasher.update(path.as_bytes());

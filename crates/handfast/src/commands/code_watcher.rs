@@ -90,7 +90,7 @@ fn watch(
         // An update may have found new folders. Watching one again changes nothing.
         for folder in graphs.folders().into_iter().take(MAX_FOLDERS) {
             // A folder that is gone is reported by the folder around it.
-            let _gone = notices.inotify.add(&workspace.join(folder), WANTED);
+            let _gone = notices.inotify.add(workspace.join(folder), WANTED);
         }
         notices.wait(None)?;
         // An editor writes a file in several steps, and a checkout writes many files.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use flate2::bufread::ZlibDecoder;
 
 use super::error::{GitError, Result};
-use super::objects::{ObjectId, ObjectKind};
+use super::id::{ObjectId, ObjectKind};
 use crate::listing::LARGEST_FILE;
 
 /// Magic bytes and version of an index.
@@ -39,7 +39,7 @@ pub(super) struct Pack {
 }
 
 /// An object as a pack has it.
-pub(super) enum Read {
+pub(super) enum StoredObject {
     /// The base of the differences that were read before.
     Whole(ObjectKind, Vec<u8>),
     /// The id of the object that the last difference is against.
@@ -137,7 +137,7 @@ impl Pack {
 
     /// Reads an object at a place. Differences on the way are added to `deltas`, the last one first to be applied
     /// last.
-    pub(super) fn read(&self, mut offset: u64, deltas: &mut Vec<Vec<u8>>) -> Result<Read> {
+    pub(super) fn read(&self, mut offset: u64, deltas: &mut Vec<Vec<u8>>) -> Result<StoredObject> {
         loop {
             let held: usize = deltas.iter().map(Vec::len).sum();
             if deltas.len() > MOST_DELTAS || held > DELTA_BYTES {
@@ -196,7 +196,7 @@ impl Pack {
                 }
                 Some(Base::Id(id)) => {
                     deltas.push(content);
-                    return Ok(Read::Against(id));
+                    return Ok(StoredObject::Against(id));
                 }
                 None => {
                     let kind = match kind {
@@ -206,7 +206,7 @@ impl Pack {
                         4 => ObjectKind::Tag,
                         _ => return Err(GitError::Damaged("the type of an object in a pack")),
                     };
-                    return Ok(Read::Whole(kind, content));
+                    return Ok(StoredObject::Whole(kind, content));
                 }
             }
         }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_difference_copies_and_adds() {
-        // From 5 to 7 bytes: copy 3 from 1, add "xy", copy 2 from 0.
+        // Sizes 5 and 7; copy 3 bytes from 1, add "xy", copy 2 bytes from 0.
         let delta = [5, 7, 0x91, 1, 3, 2, b'x', b'y', 0x91, 0, 2];
         assert_eq!(apply(b"abcde", &delta).unwrap(), b"bcdxyab");
     }

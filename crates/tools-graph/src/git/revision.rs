@@ -1,7 +1,8 @@
 //! Names of commits: ids, beginnings of ids, branches, tags, and ancestors of them.
 
 use super::error::{GitError, Result};
-use super::objects::{ObjectId, ObjectKind, Objects};
+use super::id::{ObjectId, ObjectKind};
+use super::objects::Objects;
 
 /// Steps through references and tags that are followed at most.
 const STEPS: usize = 10;
@@ -65,7 +66,7 @@ fn named(objects: &mut Objects<'_>, name: &str) -> Result<Option<ObjectId>> {
     let places = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
     for place in places {
         let full = format!("{place}{name}");
-        // Of the files beside `refs`, only these are references.
+        // Files beside `refs` are no references, except these.
         let is_reference =
             full.starts_with("refs/") || ["HEAD", "FETCH_HEAD", "ORIG_HEAD"].contains(&full.as_str());
         if is_reference && let Some(id) = reference(objects, &full)? {

@@ -4,7 +4,8 @@ use codegraph::is_indexed;
 use tool_support::left_out::is_hidden;
 
 use super::error::{GitError, Result};
-use super::objects::{ObjectId, ObjectKind, Objects};
+use super::id::{ObjectId, ObjectKind};
+use super::objects::Objects;
 use super::revision::header;
 use crate::listing::{MOST_FILES, PACKAGES};
 
