@@ -79,6 +79,9 @@ fn the_other_tools_answer_from_the_same_graph() {
 fn what_a_rule_denies_is_in_no_answer_of_a_graph_that_had_it_before() {
     let fixture = repository();
     fixture.write("tools/hidden_part.py", "import shapes\n\ndef covert():\n    return shapes.total()\n");
+    // Another name of the denied file is denied, too.
+    let at = |path: &str| fixture.workspace().join(path);
+    std::fs::hard_link(at("tools/hidden_part.py"), at("web/second_name.py")).unwrap();
     let asked = [
         ("graph_query", json!({"query": "MATCH (n) RETURN n"})),
         ("graph_query", json!({"query": "MATCH (n)-[r]->(m) RETURN n, type(r), m"})),
@@ -105,7 +108,8 @@ fn what_a_rule_denies_is_in_no_answer_of_a_graph_that_had_it_before() {
     eventually("the rules", || !telling(&server).contains(&true));
     let closed = count(&server);
     assert_ne!(open, closed);
-    std::fs::remove_file(fixture.workspace().join("tools/hidden_part.py")).unwrap();
+    std::fs::remove_file(at("web/second_name.py")).unwrap();
+    std::fs::remove_file(at("tools/hidden_part.py")).unwrap();
     assert_eq!(count(&server), closed, "a denied file counts as little as one that is not there");
 }
 

@@ -301,11 +301,12 @@ mod tests {
         let files = [
             (
                 "base.py",
-                "class Store:\n    def put(self):\n        return 1\n\ndef low():\n    return Store().put()\n",
+                "class Store:\n    def put(self):\n        return 1\n\ndef low():\n    return Store().put()\n\ndef make():\n    return Store()\n",
             ),
             ("mid.py", "from base import low\n\ndef middle():\n    return low()\n"),
             ("top.py", "from mid import middle\n\ndef top():\n    return middle()\n\ntop()\n"),
             ("other.py", "def low():\n    return 2\n"),
+            ("made.py", "from base import make\n\ndef through_method():\n    return make().put()\n"),
         ];
         World::new(Workspace::new().with_files(&files))
     }
@@ -329,14 +330,18 @@ mod tests {
         assert!(found["files"].as_array().unwrap().contains(&json!("mid.py")), "{found}");
         let near = world.run("code_impact", json!({"symbol": "base.py#low", "depth": 1})).unwrap();
         assert!(!ids(&near).iter().any(|id| id.starts_with('2')), "{near}");
-        let by_line = world.run("code_impact", json!({"file": "base.py", "line": 6})).unwrap();
-        assert_eq!(by_line["symbol"], "base.py#low");
-        assert_eq!(ids(&by_line), reached);
+        for line in [5, 6] {
+            let by_line = world.run("code_impact", json!({"file": "base.py", "line": line})).unwrap();
+            assert_eq!(by_line["symbol"], "base.py#low");
+            assert_eq!(ids(&by_line), reached);
+        }
     }
 
     #[test]
     fn a_class_is_changed_with_its_methods() {
-        let found = world().run("code_impact", json!({"symbol": "Store"})).unwrap();
+        let found = world().run("code_impact", json!({"symbol": "Store", "depth": 1})).unwrap();
+        let by_method = "1 made.py#through_method".to_owned();
+        assert!(ids(&found).contains(&by_method), "{found}");
         assert!(ids(&found).contains(&"1 base.py#low".to_owned()), "{found}");
         assert!(!found["affected"].to_string().contains("\"base.py#Store.put\",\"kind\""), "{found}");
     }

@@ -30,7 +30,7 @@ const NEAR: usize = 64;
 /// Maximum size of the facts on disk, in bytes. Above it, facts that nobody used are dropped.
 const FACTS: u64 = 512 << 20;
 
-/// Number of queries that run at one time. Each may take 256 MiB.
+/// Number of queries and reads of commits that run at one time. Each may take some 256 MiB.
 const QUERIES: usize = 2;
 
 /// Interval at which a waiting call looks whether it was stopped.
@@ -65,7 +65,7 @@ struct Facts {
     problem: Option<String>,
 }
 
-/// A permission to run one query.
+/// A permission to run one query or to read one commit.
 pub(crate) struct Turn<'a>(&'a CodeGraphs);
 
 impl Drop for Turn<'_> {
@@ -118,6 +118,7 @@ impl CodeGraphs {
     /// Returns the graph of a commit: of its files that the call may read. Blocks.
     pub(crate) fn of_commit(&self, context: &Context, revision: &str) -> Result<OfCommit, ToolError> {
         let is_ended = || self.is_ended();
+        let _turn = self.turn(context)?;
         let found = self.commits.of(context, revision, &mut Keeper(&self.facts, &self.folder), &is_ended);
         self.flush(context);
         found
@@ -153,7 +154,7 @@ impl CodeGraphs {
         }
     }
 
-    /// Waits for the permission to run a query.
+    /// Waits for the permission to run a query or to read a commit.
     pub(crate) fn turn(&self, context: &Context) -> Result<Turn<'_>, ToolError> {
         let mut running = self.running.lock();
         while *running >= QUERIES {
@@ -293,6 +294,18 @@ mod tests {
         let error = world.ask("RETURN 1").unwrap_err();
         assert_eq!(error.code, Code::Unavailable, "{}", error.message);
         assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+    }
+
+    #[test]
+    fn more_queries_than_there_is_room_for_wait_and_can_be_stopped() {
+        let world = World::new(Workspace::new());
+        let context = world.workspace.context();
+        let turns = [world.graphs.turn(&context).unwrap(), world.graphs.turn(&context).unwrap()];
+        let other = world.workspace.context();
+        other.stop.request(tool::StopReason::Cancelled);
+        assert_eq!(world.graphs.turn(&other).err().map(|error| error.code), Some(Code::Cancelled));
+        drop(turns);
+        assert!(world.graphs.turn(&other).is_ok(), "there is room again");
     }
 
     #[test]
