@@ -40,10 +40,11 @@ pub(super) fn keep_up(composed: &Composed) {
         return;
     }
     let (wishes, mut wished) = mpsc::channel::<Wish>(1);
-    let (graphs, workspace) = (composed.graphs.clone(), composed.workspace.clone());
+    // The graphs keep the function, so it must not keep them.
+    let (graphs, workspace) = (Arc::downgrade(&composed.graphs), composed.workspace.clone());
     let threads = Arc::downgrade(engine);
-    graphs.clone().on_first_use(move || {
-        let Some(engine) = threads.upgrade() else { return };
+    composed.graphs.on_first_use(move || {
+        let (Some(engine), Some(graphs)) = (threads.upgrade(), graphs.upgrade()) else { return };
         let started = engine.threads().start("code graph", Owner::Runtime, move |stop| {
             // Without notices, queries check for changes themselves.
             let _ = watch(&workspace, &graphs, &wishes, stop);
