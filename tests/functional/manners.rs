@@ -100,7 +100,7 @@ fn a_long_listing_goes_through_the_pager_and_a_short_one_does_not() {
     let long = Terminal::start_with(&fixture, (10, 120), &pager, &["tools"]);
     long.shows("paged: ");
     assert_eq!(long.ends(), 0);
-    let short = Terminal::start_with(&fixture, (60, 120), &pager, &["tools"]);
+    let short = Terminal::start_with(&fixture, (80, 120), &pager, &["tools"]);
     let shown = short.shows("tool_call ");
     assert!(!shown.contains("paged: "), "{shown}");
     assert_eq!(short.ends(), 0);

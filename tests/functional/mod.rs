@@ -35,6 +35,7 @@ mod forge_logins;
 mod forms;
 mod gmail;
 mod gmail_doors;
+mod graph;
 mod held_connections;
 mod hidden_files;
 mod homes;

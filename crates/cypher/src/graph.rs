@@ -29,6 +29,17 @@ pub trait Graph: Sync {
     /// Returns the number of nodes.
     fn node_count(&self) -> usize;
 
+    /// Returns the number after the highest one that a node has. It is that of the nodes if no number between is
+    /// free.
+    fn node_bound(&self) -> usize {
+        self.node_count()
+    }
+
+    /// Returns true if a node has this number.
+    fn has_node(&self, node: NodeId) -> bool {
+        (node.0 as usize) < self.node_bound()
+    }
+
     /// Returns the number of relationships.
     fn relationship_count(&self) -> usize;
 

@@ -1,10 +1,10 @@
 //! Numbers of nodes, relationships and names. They mean something only together with their graph.
 
-/// The number of a node, from 0 without gaps.
+/// The number of a node, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// The number of a relationship, from 0 without gaps.
+/// The number of a relationship, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelationshipId(pub u32);
 

@@ -1,7 +1,7 @@
 //! SAGE: the tools foundation of `@sage/tools`, and its `ToolResult`.
 //!
 //! The source mentions `Edit` and `Bash` by name only. Their fields come from the package's own
-//! contract. `GraphQuery` comes with the code graph.
+//! contract. `commit` of `GraphQuery` is that of the package's own contract, too.
 //!
 //! Fields of the source's `ToolContext` map as follows: `cwd` is the workspace and `logger` the
 //! audit. The schemas have no place for `dryRun` and `permissions`, and the source sets these for a
@@ -84,6 +84,24 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             files: &[("a.txt", "one\ntwo\n")],
             arguments: r#"{"file": "a.txt", "patch": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
             result: r#"{"applied": true}"#,
+        },
+        ..DEFAULTS
+    },
+    ExternalTool {
+        name: "GraphQuery",
+        canonical: "graph_query",
+        title: "GraphQuery",
+        description: "Query the code graph with Cypher",
+        takes: &[
+            text("query", Need::Required, "Cypher query to execute"),
+            field("params", Kind::ValueByName, Need::Optional, "Query parameters"),
+            text("commit", Need::Optional, "Commit to query in place of the present files"),
+        ],
+        gives: &[gives("rows", ValueSource::Objects("rows"), "Rows by column.")],
+        example: Example {
+            files: &[("app.py", "def load():\n    pass\n\ndef main():\n    load()\n")],
+            arguments: r#"{"query": "MATCH (f:Function {name: $name})<-[:CALLS]-(g) RETURN g.name AS caller", "params": {"name": "load"}}"#,
+            result: r#"{"rows": [{"caller": "main"}]}"#,
         },
         ..DEFAULTS
     },

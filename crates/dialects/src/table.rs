@@ -132,6 +132,8 @@ pub(crate) enum Kind {
     Values,
     /// An object whose values are texts.
     TextByName,
+    /// An object whose values are of any type.
+    ValueByName,
     /// An object of fields that keep their names.
     Object(&'static [Field]),
     /// Any JSON value.
@@ -151,6 +153,7 @@ impl Kind {
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Values => json!({"type": "array", "items": {}}),
             Kind::TextByName => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            Kind::ValueByName => json!({"type": "object", "additionalProperties": true}),
             Kind::Object(fields) => object(fields),
             Kind::Any => json!({}),
         }

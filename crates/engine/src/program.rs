@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 18] = [
+const OF_STATE: [&str; 19] = [
     "agents",
     "approvals",
     "audit",
@@ -16,6 +16,7 @@ const OF_STATE: [&str; 18] = [
     "chat",
     "check",
     "checkpoints",
+    "graph",
     "login",
     "logout",
     "policy",

@@ -147,6 +147,8 @@ pub enum Door {
 pub enum Internal {
     /// The watcher that keeps the knowledge index current.
     KnowledgeWatcher,
+    /// The watcher that keeps the code graph current.
+    CodeWatcher,
     /// The scheduler, on behalf of whoever stored the job.
     Schedule,
     /// The loop of an agent, on behalf of whoever started the agent.
@@ -168,6 +170,7 @@ impl Door {
             Door::Csp => "csp",
             Door::Library => "library",
             Door::Internal(Internal::KnowledgeWatcher) => "knowledge-watcher",
+            Door::Internal(Internal::CodeWatcher) => "code-watcher",
             Door::Internal(Internal::Schedule) => "schedule",
             Door::Internal(Internal::Agent) => "agent",
         }

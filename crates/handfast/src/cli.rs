@@ -16,6 +16,7 @@ use crate::cli_attach::{AttachArgs, DetachArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
+use crate::cli_graph::GraphCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
@@ -281,6 +282,11 @@ pub(crate) enum Command {
     Schedule {
         #[command(subcommand)]
         command: Option<ScheduleCommand>,
+    },
+    /// Asks the graph of the workspace's code: who calls, imports or inherits what.
+    Graph {
+        #[command(subcommand)]
+        command: GraphCommand,
     },
     /// Tests what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

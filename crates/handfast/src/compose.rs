@@ -15,11 +15,12 @@ use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
 use spending::SpendingBook;
-use store_api::Store;
+use store_api::{Hash, Store};
 use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
+use tools_graph::CodeGraphs;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
@@ -36,8 +37,8 @@ use crate::job_runtime::job_runtime;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
-    BROWSERS_FOLDER, DOWNLOADS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place, program, real,
-    state_folder,
+    BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place,
+    program, real, state_folder,
 };
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
@@ -70,6 +71,8 @@ pub(crate) struct Composed {
     pub(crate) turns: Arc<ModelTurns>,
     /// Costs of the models, for all processes of the state.
     pub(crate) spending: Arc<SpendingBook>,
+    /// Graphs of the workspace's code.
+    pub(crate) graphs: Arc<CodeGraphs>,
     /// Agents of this process.
     pub(crate) tree: Arc<AgentTree>,
     /// Exporter for the traces of calls.
@@ -217,6 +220,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         &configuration.needed.models,
     ));
     services.insert(jobs.clone());
+    let graphs = Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?));
+    services.insert(graphs.clone());
     let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
     services.insert(spending.clone());
     let turns = Arc::new(ModelTurns::default());
@@ -251,7 +256,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers, tree.clone()],
+        resources: vec![browsers, tree.clone(), graphs.clone()],
         agents: Some(tree.clone()),
         program: program(&state, &host_environment),
     })?;
@@ -275,6 +280,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         models: configuration.needed.models.clone(),
         turns,
         spending,
+        graphs,
         tree,
         traces,
         reload,
@@ -308,6 +314,16 @@ impl Composed {
             traces.close(FAREWELL);
         }
     }
+}
+
+/// Returns the folder for the facts of a workspace's code, which lies in the state folder, so that nothing in the
+/// workspace can change it. The first query creates the folder itself.
+fn facts_folder(state: &Path, workspace: &Path) -> Result<PathBuf, Failure> {
+    let graphs = state.join(GRAPHS_FOLDER);
+    create_private(&graphs)?;
+    let name: String =
+        Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
+    Ok(graphs.join(name))
 }
 
 /// Returns the pool of the browsers, and removes what killed processes left of theirs.

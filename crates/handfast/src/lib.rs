@@ -29,6 +29,8 @@ mod cli_browser;
 #[cfg(feature = "cli")]
 mod cli_config;
 #[cfg(feature = "cli")]
+mod cli_graph;
+#[cfg(feature = "cli")]
 mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;

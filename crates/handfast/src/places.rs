@@ -23,6 +23,8 @@ pub(crate) const BROWSERS_FOLDER: &str = "browsers";
 pub(crate) const PICTURES_FOLDER: &str = "pictures";
 /// Name of the folder within the state folder that earlier versions used for interrupted downloads.
 pub(crate) const DOWNLOADS_FOLDER: &str = "downloads";
+/// Name of the folder with the facts of the code of each workspace.
+pub(crate) const GRAPHS_FOLDER: &str = "graphs";
 
 /// Creates a folder and its missing parents, each owned by the owner of its parent. As a result,
 /// root creates no folder in a user's home that the user cannot use.

@@ -43,6 +43,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_browser::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
         tools_knowledge::tools(&needed.knowledge),
+        tools_graph::tools(),
         tools_agents::tools(&needed.models),
         needed.work.tools(),
         tools_self::tools(),

@@ -15,6 +15,10 @@ pub struct Metadata {
     pub modified_seconds: i64,
     /// Nanoseconds of that time, below one second.
     pub modified_nanoseconds: u32,
+    /// Inode number on its device.
+    pub inode: u64,
+    /// True if the entry is a file with further names (hard links).
+    pub has_further_names: bool,
 }
 
 impl Metadata {
@@ -24,6 +28,8 @@ impl Metadata {
             size_bytes: u64::try_from(stat.st_size).unwrap_or_default(),
             modified_seconds: stat.st_mtime,
             modified_nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+            inode: stat.st_ino,
+            has_further_names: kind_of(stat) == EntryKind::File && stat.st_nlink > 1,
         }
     }
 }

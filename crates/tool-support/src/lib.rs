@@ -7,6 +7,7 @@ mod body;
 mod endpoint;
 mod fetch_failure;
 pub mod files;
+pub mod left_out;
 mod secret;
 mod stopping;
 

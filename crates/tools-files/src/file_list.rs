@@ -11,9 +11,10 @@ use tool::{
     ToolError,
 };
 use tool_support::files::failure;
+use tool_support::left_out::is_hidden;
 
 use crate::rows::{ListedEntry, Names, Rows};
-use crate::selection::{Cursor, NameGlob, is_hidden};
+use crate::selection::{Cursor, NameGlob};
 
 /// The `file_list` tool.
 pub(crate) struct FileList;

@@ -13,9 +13,10 @@ use tool::{
     ToolError,
 };
 use tool_support::files::failure;
+use tool_support::left_out::{IgnoreRules, is_hidden};
 
 use crate::matches::{Hits, Match, Pattern, StoppableFile};
-use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
+use crate::selection::{Cursor, NameGlob};
 
 /// The `file_search` tool.
 pub(crate) struct FileSearch;

@@ -235,8 +235,14 @@ mod tests {
 
     #[test]
     fn rows_and_names_are_told_apart_by_where_they_end() {
-        let metadata =
-            Metadata { kind: EntryKind::File, size_bytes: 3, modified_seconds: 0, modified_nanoseconds: 0 };
+        let metadata = Metadata {
+            kind: EntryKind::File,
+            size_bytes: 3,
+            modified_seconds: 0,
+            modified_nanoseconds: 0,
+            inode: 1,
+            has_further_names: false,
+        };
         let mut rows = Rows::default();
         rows.push("a/", "ä/b", false, Some(metadata));
         rows.push("a/", "vanished", false, None);

@@ -1,16 +1,12 @@
-//! Selection of the entries for a listing or a search: glob, hidden names, ignore files, and the
-//! start of a page.
+//! Selection of the entries for a listing or a search: glob, and the start of a page.
 
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use roots::Folder;
 use tool::ToolError;
 
 /// A glob. Without a slash it matches names, with a slash paths relative to the folder.
@@ -32,63 +28,6 @@ impl NameGlob {
         let name = relative.file_name().map_or(relative, Path::new);
         self.matcher.is_match(if self.whole_path { relative } else { name })
     }
-}
-
-pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".")
-}
-
-/// The ignore files of a folder and of its parents.
-///
-/// A rule of a deeper file overrides one of a higher file, and `.ignore` overrides `.gitignore`,
-/// with or without a git repository. Rules outside the workspace are not read.
-#[derive(Default)]
-pub(crate) struct IgnoreRules {
-    /// Rules by folder, the outermost first, each with its `.ignore` and its `.gitignore`.
-    levels: Vec<[Gitignore; 2]>,
-}
-
-const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
-/// Maximum number of bytes of an ignore file; the rest is ignored.
-const LONGEST_IGNORE_FILE: u64 = 1 << 20;
-
-impl IgnoreRules {
-    /// Adds the rules of a folder within the previous one.
-    pub(crate) fn enter(&mut self, folder: &Folder) {
-        self.levels.push(IGNORE_FILES.map(|name| rules_of(folder, name)));
-    }
-
-    pub(crate) fn leave(&mut self) {
-        self.levels.pop();
-    }
-
-    pub(crate) fn ignores(&self, real: &Path, is_folder: bool) -> bool {
-        for kind in 0..IGNORE_FILES.len() {
-            for level in self.levels.iter().rev() {
-                let found = level[kind].matched(real, is_folder);
-                if !found.is_none() {
-                    return found.is_ignore();
-                }
-            }
-        }
-        false
-    }
-}
-
-fn rules_of(folder: &Folder, name: &str) -> Gitignore {
-    // A missing file has no rules, and neither has one that is denied, unreadable or no regular
-    // file.
-    let Ok(opened) = folder.open_file(OsStr::new(name)) else { return Gitignore::empty() };
-    let mut text = Vec::new();
-    if opened.file.take(LONGEST_IGNORE_FILE).read_to_end(&mut text).is_err() {
-        return Gitignore::empty();
-    }
-    let mut builder = GitignoreBuilder::new(folder.real());
-    for line in String::from_utf8_lossy(&text).lines() {
-        // An invalid line is skipped, as git does.
-        drop(builder.add_line(None, line));
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
 /// The end of a page: its last path, and a position within that path.

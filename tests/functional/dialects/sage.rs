@@ -47,6 +47,7 @@ fn everything_but_reading_asks_unless_the_user_said_that_it_passes() {
     let patch = json!({"file": "a.txt", "patch": "@@ -1 +1 @@\n-one\n+two\n"});
     let cases = [
         ("Read", json!({"file": "a.txt"}), "pass"),
+        ("GraphQuery", json!({"query": "MATCH (n) RETURN n"}), "pass"),
         ("Write", json!({"file": "a.txt", "content": "x"}), "check"),
         ("Edit", patch, "check"),
         ("Bash", json!({"command": "ls"}), "check"),
@@ -214,7 +215,7 @@ fn a_read_only_registry_has_no_tool_that_changes_anything() {
     let options = ["--dialect", "sage", "--read-only", "--mode", "full_auto"];
     let tools = fixture.run(&["--dialect", "sage", "--read-only", "tools", "--json"]).json();
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["Read"]);
+    assert_eq!(names, ["Read", "GraphQuery"]);
     let call = |tool: &str, arguments: Value| {
         fixture.run(&[&options[..], &["call", tool, &arguments.to_string()]].concat()).json()
     };

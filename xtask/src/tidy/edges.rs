@@ -38,6 +38,8 @@ enum Layer {
     Search,
     /// The language of graph queries: no input or output, and no code of a repository.
     GraphQueries,
+    /// Facts of source code and the graph of them: no input or output, and no tool.
+    CodeFacts,
     /// Processor-specific arithmetic.
     Arithmetic,
     /// A model that turns texts into vectors.
@@ -83,14 +85,14 @@ enum Layer {
 }
 
 use Layer::{
-    Agents, Arithmetic, Browsing, Budgets, DevTools, Dialects, Door, Egress, Engine, GraphQueries, Jobs,
-    Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths, Policy,
-    Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times, ToolServers, Tools,
-    Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
+    Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
+    Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times,
+    ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 46] = [
+const LAYERS: [(&str, Layer); 47] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -110,6 +112,7 @@ const LAYERS: [(&str, Layer); 46] = [
     ("database", Mechanism),
     ("retrieval", Search),
     ("cypher", GraphQueries),
+    ("codegraph", CodeFacts),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("llm", Models),
@@ -142,7 +145,11 @@ const LAYERS: [(&str, Layer); 46] = [
 /// Outside crates that only some crates may name, with the reason.
 const OWNERS: [(&str, &[&str], &str); 13] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
-    ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
+    (
+        "tree-sitter-bash",
+        &["shell-syntax", "codegraph"],
+        "one crate says what a line for the shell runs, and one what a script defines",
+    ),
     (
         "rusqlite",
         &["store-sqlite", "database", "knowledge"],
@@ -194,6 +201,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models | ToolServers => &[Vocabulary],
+        CodeFacts => &[GraphQueries],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],
         Agents => &[Vocabulary, Models],
@@ -206,7 +214,18 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Requests, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
         Tools => &[
-            Vocabulary, Mechanism, Knowledge, Memory, Browsing, Times, Jobs, Models, Budgets, Outward,
+            Vocabulary,
+            Mechanism,
+            Knowledge,
+            Memory,
+            CodeFacts,
+            GraphQueries,
+            Browsing,
+            Times,
+            Jobs,
+            Models,
+            Budgets,
+            Outward,
             Outgoing,
         ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
@@ -282,7 +301,9 @@ pub(super) fn inside(tree: &Tree) -> Vec<Finding> {
                 allowed(layer).contains(&target)
                     || dependency.for_tests && allowed_in_tests(layer).contains(&target)
             });
-            if !below {
+            // The tests of a crate name the crate itself to turn features on.
+            let is_own = dependency.for_tests && dependency.name == package.name;
+            if !below && !is_own {
                 let (from, to) = (&package.name, &dependency.name);
                 let whose = if dependency.for_tests { "the tests of " } else { "" };
                 found.push(Finding::file(&place, format!("{whose}{from} may not name {to}")));
@@ -410,6 +431,14 @@ mod tests {
             let found = messages(inside, vec![package(from, &[edge(to)])]);
             assert_eq!(found, [format!("{from} may not name {to}")]);
         }
+    }
+
+    #[test]
+    fn tests_may_turn_features_of_their_own_crate_on() {
+        let own = Dependency { for_tests: true, ..edge("codegraph") };
+        assert!(messages(inside, vec![package("codegraph", &[own])]).is_empty());
+        let found = messages(inside, vec![package("codegraph", &[edge("codegraph")])]);
+        assert_eq!(found, ["codegraph may not name codegraph"]);
     }
 
     #[test]

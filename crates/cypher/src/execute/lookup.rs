@@ -9,9 +9,12 @@ use crate::value::{Value, equal};
 
 impl Execution<'_> {
     pub(super) fn all_nodes(&self, slot: Slot, row: &mut Row, next: Sink<'_>) -> Result<Flow> {
-        let count = u32::try_from(self.graph.node_count()).unwrap_or(u32::MAX);
-        for node in 0..count {
+        let bound = u32::try_from(self.graph.node_bound()).unwrap_or(u32::MAX);
+        for node in 0..bound {
             self.meter.tick()?;
+            if !self.graph.has_node(NodeId(node)) {
+                continue;
+            }
             row.set(slot, Value::Node(NodeId(node)));
             if next(row)? == Flow::Stop {
                 return Ok(Flow::Stop);
@@ -68,8 +71,8 @@ impl Execution<'_> {
             Value::Float(id) => crate::number::exact_integer(id).and_then(|id| u32::try_from(id).ok()),
             _ => None,
         };
-        match id.filter(|id| (*id as usize) < self.graph.node_count()) {
-            Some(id) => self.each_node(&[NodeId(id)], slot, row, next),
+        match id.map(NodeId).filter(|node| self.graph.has_node(*node)) {
+            Some(node) => self.each_node(&[node], slot, row, next),
             None => Ok(Flow::Continue),
         }
     }

@@ -199,7 +199,7 @@ impl<'a> Execution<'a> {
 
     fn is_node(&self, slot: Slot, row: &Row) -> Result<bool> {
         match row.get(slot) {
-            Value::Node(node) => Ok((node.0 as usize) < self.graph.node_count()),
+            Value::Node(node) => Ok(self.graph.has_node(*node)),
             Value::Null => Ok(false),
             other => {
                 Err(Error::wrong_type(format!("A pattern needs a node, and not {}.", other.type_name())))

@@ -146,6 +146,19 @@ impl GraphBuilder {
         Ok(())
     }
 
+    /// Numbers names in their order, so that queries know those that nothing in the graph has.
+    ///
+    /// # Errors
+    /// Returns [`BuildError::TooManyNames`] if there are too many.
+    pub fn declare(&mut self, labels: &[&str], types: &[&str], keys: &[&str]) -> Result<(), BuildError> {
+        for (names, known) in [(labels, &mut self.labels), (types, &mut self.types), (keys, &mut self.keys)] {
+            for name in names {
+                known.number(name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Asks for an index of the nodes by a property key, whatever their labels.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
     reason = "a test program: what goes wrong in it ends it"
 )]
 
+mod gaps;
 mod gherkin;
 mod hostile;
 mod language;

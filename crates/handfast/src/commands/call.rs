@@ -57,7 +57,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
 
-/// Makes the call. Returns the result and, if a signal ended the call, the exit code for that signal.
+/// Makes the only call of a runtime, and ends the runtime.
 async fn live(
     composed: &Composed,
     mut request: CallRequest,
@@ -69,6 +69,18 @@ async fn live(
         Ok(arguments) => request.arguments = arguments,
         Err(error) => return Ok((composed.engine.refuse(request, error).await, None)),
     }
+    let answered = answered(composed, request, stop, line).await?;
+    composed.engine.shutdown().await;
+    Ok(answered)
+}
+
+/// Makes a call. Returns the result and, if a signal ended the call, the exit code for that signal.
+pub(super) async fn answered(
+    composed: &Composed,
+    request: CallRequest,
+    stop: &Stop,
+    line: Option<&ProgressLine>,
+) -> io::Result<(CallResult, Option<u8>)> {
     let mut signals = Signals::listen()?;
     let call = composed.engine.call(request);
     tokio::pin!(call);
@@ -91,7 +103,6 @@ async fn live(
     if let Some(line) = line {
         line.clear();
     }
-    composed.engine.shutdown().await;
     Ok((result, signalled))
 }
 

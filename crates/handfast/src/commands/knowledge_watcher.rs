@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{CallRequest, Door, Engine, Internal, NoAsker, Principal};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::Timespec;
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tool::{Owner, SessionId, Stop};
-use watch::{Inotify, Notice, WatchFlags};
+use watch::{Inotify, Notice};
 
+use super::change_notices::{ChangeNotices, WANTED};
 use crate::compose::Composed;
 use crate::report::warn;
 
@@ -27,14 +28,6 @@ const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
 
 /// Maximum number of watched folders.
 const MAX_FOLDERS: usize = 2_000;
-
-/// Events to watch for.
-const WANTED: WatchFlags = WatchFlags::CREATE
-    .union(WatchFlags::CLOSE_WRITE)
-    .union(WatchFlags::MOVED_TO)
-    .union(WatchFlags::MOVED_FROM)
-    .union(WatchFlags::DELETE)
-    .union(WatchFlags::DONT_FOLLOW);
 
 /// Starts the indexing if this runtime has the tool. Requires a tokio runtime. The engine's end
 /// ends it.
@@ -77,29 +70,20 @@ async fn index(engine: &Arc<Engine>, principal: Principal) -> bool {
 
 /// Reports changes until a stop is requested or the receiver is gone.
 fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(), Errno> {
-    let inotify = Inotify::open()?;
-    let stopped = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let wakes = stopped.clone();
-    stop.on_request(move |_| {
-        // The only possible failure is a counter at its maximum, which wakes the thread as well.
-        let _full = rustix::io::write(&wakes, &1_u64.to_ne_bytes());
-    });
-    let wait = |longest: Option<&Timespec>| {
-        let mut events = [PollFd::new(&inotify, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
-        poll(&mut events, longest).or_else(ignore_interrupts)
-    };
+    let notices = ChangeNotices::open(stop)?;
+    let inotify = &notices.inotify;
     let base = workspace.join(FOLDER);
     let around = inotify.add(workspace, WANTED)?;
-    if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
+    if add_below(inotify, &base) && sender.blocking_send(()).is_err() {
         return Ok(());
     }
     loop {
-        wait(None)?;
-        let mut concerns = read(&inotify, around)?;
+        notices.wait(None)?;
+        let mut concerns = read(inotify, around)?;
         // Wait for a quiet moment: an editor writes a file in several steps, and a checkout writes
         // many files.
-        while stop.requested().is_none() && wait(Some(&QUIET))? > 0 {
-            concerns = read(&inotify, around)? || concerns;
+        while stop.requested().is_none() && notices.wait(Some(&QUIET))? {
+            concerns = read(inotify, around)? || concerns;
         }
         if stop.requested().is_some() {
             return Ok(());
@@ -108,17 +92,13 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(),
             continue;
         }
         // The kernel reports a new folder only by its name, without watching it.
-        add_below(&inotify, &base);
+        add_below(inotify, &base);
         match sender.try_send(()) {
             Err(mpsc::error::TrySendError::Closed(())) => return Ok(()),
             // A pending notification covers this change as well.
             Ok(()) | Err(mpsc::error::TrySendError::Full(())) => {}
         }
     }
-}
-
-fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
-    if errno == Errno::INTR { Ok(1) } else { Err(errno) }
 }
 
 /// Reads the pending events. Returns true if one of them concerns the base.

@@ -7,13 +7,16 @@ mod audit;
 mod audit_tree;
 mod browser;
 mod call;
+mod change_notices;
 mod changes;
 mod chat;
 mod check;
 mod checkpoints;
+mod code_watcher;
 mod config;
 mod csp;
 mod doctor;
+mod graph;
 mod init;
 mod knowledge_watcher;
 mod log;
@@ -76,6 +79,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(arguments) => run::run(global, &arguments),
         Command::Chat(arguments) => chat::run(global, &arguments),
         Command::Schedule { command } => schedule::run(global, command),
+        Command::Graph { command } => graph::run(global, &command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),

@@ -60,6 +60,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let _listening = present(&composed, Some(listener.address()));
         options.mounts = mounts(&composed, NoInput(global.no_input))?;
         super::knowledge_watcher::keep_up(&composed);
+        super::code_watcher::keep_up(&composed);
         let scheduler = Scheduler::start(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {

@@ -1,0 +1,431 @@
+//! The index of a project: the facts of its files, and the relationships that follow from them. After any
+//! changes it is equal to an index that was built anew.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::extract::{ExtractLimits, extract, is_supported};
+use crate::facts::FileFacts;
+use crate::facts_key::FactsKey;
+use crate::interface::Interface;
+use crate::language::{Family, Language};
+use crate::links::{FileLinks, collect};
+use crate::project::{Project, is_manifest};
+use crate::sources::{Change, Sources};
+use crate::symbols::SymbolKeys;
+use crate::world::{Names, SourceFile, Structure, StructureChange, Symbol, World};
+
+/// Number of names of files that are gone that are kept at most, besides as many as there are.
+const SPARE_NAMES: usize = 10_000;
+
+/// The index of a project.
+#[derive(Debug, Clone, Default)]
+pub struct CodeIndex {
+    limits: ExtractLimits,
+    files: BTreeMap<Arc<str>, IndexedFile>,
+    manifests: BTreeMap<String, Vec<u8>>,
+    /// Content of the manifests as it was read, and a hash of it, until they change.
+    project: Option<(Arc<Project>, blake3::Hasher)>,
+    resolved: HashMap<Arc<str>, Resolved>,
+    /// State of each family that is resolved file by file.
+    settled: BTreeMap<Family, Settled>,
+    names: Names,
+    generation: u64,
+}
+
+/// A file of the index.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexedFile {
+    /// Key of the facts.
+    pub(crate) key: FactsKey,
+    /// Hash of the content.
+    pub(crate) content: [u8; 32],
+    /// Size, in bytes.
+    pub(crate) size: usize,
+    /// Facts.
+    pub(crate) facts: Arc<FileFacts>,
+    /// Interface.
+    interface: Arc<Interface>,
+    /// Keys of the definitions.
+    pub(crate) keys: Arc<SymbolKeys>,
+    /// Symbols of the names, in [`CodeIndex::names`].
+    symbols: Arc<[Symbol]>,
+}
+
+/// The relationships of a file.
+#[derive(Debug, Clone)]
+struct Resolved {
+    /// Hash of what they depend on, besides the declarations of the names.
+    key: [u8; 32],
+    links: Arc<FileLinks>,
+    /// Short hashes of the names whose declarations they depend on.
+    asked: Arc<[u32]>,
+}
+
+impl Resolved {
+    /// Returns true if the relationships depend on the declarations of one of some names, by their short hashes in
+    /// ascending order.
+    fn has_asked(&self, names: &[u32]) -> bool {
+        let own: &[u32] = &self.asked;
+        let (few, many) = if names.len() < own.len() { (names, own) } else { (own, names) };
+        few.iter().any(|name| many.binary_search(name).is_ok())
+    }
+}
+
+/// The state of a family at its last resolution.
+#[derive(Debug, Clone, Default)]
+struct Settled {
+    structure: Structure,
+    interfaces: HashMap<Arc<str>, Arc<Interface>>,
+}
+
+/// The work that an update did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Update {
+    /// Number of files whose facts were extracted.
+    pub extracted: usize,
+    /// Number of files whose relationships were resolved.
+    pub resolved: usize,
+}
+
+/// Facts that are kept elsewhere, by their keys.
+pub trait FactsStore {
+    /// Returns the facts of a key, if they are kept.
+    fn load(&self, key: &FactsKey) -> Option<FileFacts>;
+
+    /// Keeps the facts of a key.
+    fn save(&mut self, key: &FactsKey, facts: &FileFacts);
+}
+
+/// A store that keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoStore;
+
+impl FactsStore for NoStore {
+    fn load(&self, _key: &FactsKey) -> Option<FileFacts> {
+        None
+    }
+
+    fn save(&mut self, _key: &FactsKey, _facts: &FileFacts) {}
+}
+
+impl CodeIndex {
+    /// Creates an empty index.
+    pub fn new(limits: ExtractLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Creates the index of a project.
+    pub fn build(sources: &dyn Sources, limits: ExtractLimits) -> Self {
+        let mut index = Self::new(limits);
+        let mut changes = Vec::new();
+        for path in sources.paths() {
+            if is_indexed(&path)
+                && let Some(content) = sources.read(&path)
+            {
+                changes.push(Change::Written { path, content });
+            }
+        }
+        index.apply(changes, &mut NoStore);
+        index
+    }
+
+    /// Applies changes of files, in the order in which they are given, and resolves what depends on them.
+    pub fn apply(&mut self, changes: Vec<Change>, store: &mut dyn FactsStore) -> Update {
+        let mut update = Update::default();
+        for change in changes {
+            update.extracted += self.take(change, store);
+        }
+        update.resolved = self.settle_changes();
+        update
+    }
+
+    /// Takes one change of a file, and resolves nothing yet: the relationships are those before the change until
+    /// [`CodeIndex::settle_changes`]. So a caller can hand in many files without all their contents in memory, and
+    /// can stop between two. Returns 1 if facts were extracted, and 0 if they were known.
+    pub fn take(&mut self, change: Change, store: &mut dyn FactsStore) -> usize {
+        match change {
+            Change::Removed { path } => {
+                self.files.remove(path.as_str());
+                if self.manifests.remove(&path).is_some() {
+                    self.project = None;
+                }
+                0
+            }
+            Change::Written { path, content } => {
+                if is_manifest(&path) {
+                    self.manifests.insert(path, content);
+                    self.project = None;
+                    return 0;
+                }
+                match Language::of_path(&path).filter(|known| is_supported(*known)) {
+                    Some(language) => self.write(path.into(), language, &content, store),
+                    None => 0,
+                }
+            }
+        }
+    }
+
+    /// Resolves what depends on the changes that were taken. Returns the number of files that were resolved.
+    pub fn settle_changes(&mut self) -> usize {
+        self.generation += 1;
+        self.resolve()
+    }
+
+    /// Takes the new content of a file. Returns 1 if its facts were extracted, and 0 if they were known.
+    fn write(
+        &mut self,
+        path: Arc<str>,
+        language: Language,
+        content: &[u8],
+        store: &mut dyn FactsStore,
+    ) -> usize {
+        let language = refined(language, content);
+        let key = FactsKey::new(language, content, &self.limits);
+        if self.files.get(&path).is_some_and(|known| known.key == key) {
+            return 0;
+        }
+        let known = store.load(&key);
+        let is_new = known.is_none();
+        let Some(facts) = known.or_else(|| extract(language, content, &self.limits)) else { return 0 };
+        if is_new {
+            store.save(&key, &facts);
+        }
+        let keys = SymbolKeys::new(&path, &facts);
+        let file = IndexedFile {
+            key,
+            content: *blake3::hash(content).as_bytes(),
+            size: content.len(),
+            interface: Arc::new(Interface::new(&facts, &keys)),
+            keys: Arc::new(keys),
+            symbols: self.names.of_file(&facts),
+            facts: Arc::new(facts),
+        };
+        self.files.insert(path, file);
+        usize::from(is_new)
+    }
+
+    /// Resolves the files whose relationships may have changed. Returns their number.
+    fn resolve(&mut self) -> usize {
+        let (project, manifests) = self.project();
+        let surroundings = self.surroundings(&manifests);
+        self.resolved.retain(|path, _| self.files.contains_key(path));
+        let changed_names = self.changed_names();
+        let mut keys: BTreeMap<Arc<str>, [u8; 32]> = BTreeMap::new();
+        let mut stale: BTreeMap<Family, Vec<Arc<str>>> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            let mut hasher = surroundings.get(&family).cloned().unwrap_or_default();
+            if !family.is_dynamic() {
+                hasher.update(path.as_bytes());
+                hasher.update(&file.key.0);
+            }
+            let key = *hasher.finalize().as_bytes();
+            keys.insert(path.clone(), key);
+            let has_asked = |known: &Resolved| {
+                let names = changed_names.get(&family);
+                names.is_some_and(|names| names.as_ref().is_none_or(|names| known.has_asked(names)))
+            };
+            let is_current =
+                self.resolved.get(path).is_some_and(|known| known.key == key && !has_asked(known));
+            if !is_current {
+                stale.entry(family).or_default().push(path.clone());
+            }
+        }
+        if stale.is_empty() {
+            return 0;
+        }
+        self.drop_old_names();
+        let source = |(path, file): (&Arc<str>, &IndexedFile)| SourceFile {
+            path: path.clone(),
+            facts: file.facts.clone(),
+            symbols: file.symbols.clone(),
+        };
+        let is_stale = |file: &IndexedFile| stale.contains_key(&file.facts.language.family());
+        let sources: Vec<SourceFile> =
+            self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
+        let symbols: Vec<Arc<SymbolKeys>> =
+            self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
+        let world = World::new(&sources, project, std::mem::take(&mut self.names));
+        let mut count = 0;
+        for (family, mut paths) in stale {
+            if !family.is_dynamic() {
+                let change = self.settle(family, &world, &symbols);
+                let is_affected = |(path, file): &(&Arc<str>, &IndexedFile)| {
+                    file.facts.language.family() == family
+                        && (paths.binary_search(path).is_ok()
+                            || change.as_ref().is_none_or(|change| self.depends_on(path, change)))
+                };
+                paths = self.files.iter().filter(is_affected).map(|(path, _)| path.clone()).collect();
+            }
+            count += paths.len();
+            let numbers: Vec<u32> = paths.iter().filter_map(|path| world.file_at(path)).collect();
+            let groups: Vec<&[u32]> =
+                if family.is_dynamic() { vec![&numbers] } else { numbers.chunks(1).collect() };
+            let mut paths = paths.into_iter();
+            for group in groups {
+                drop(world.take_asked());
+                let links = collect(&world, &symbols, group);
+                let asked = if family.is_dynamic() { Arc::default() } else { world.take_asked() };
+                for (links, path) in links.into_iter().zip(&mut paths) {
+                    let key = keys.get(&path).copied().unwrap_or_default();
+                    let resolved = Resolved { key, links: Arc::new(links), asked: asked.clone() };
+                    self.resolved.insert(path, resolved);
+                }
+            }
+        }
+        self.names = world.into_names();
+        count
+    }
+
+    /// Returns the short hashes of the names whose declarations have changed since the last resolution, or `None` if
+    /// that is not all that has.
+    fn changed_names(&self) -> BTreeMap<Family, Option<Vec<u32>>> {
+        let mut changed: BTreeMap<Family, Option<Vec<u32>>> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            if let Some(known) = self.settled.get(&family).and_then(|settled| settled.interfaces.get(path))
+                && !Arc::ptr_eq(known, &file.interface)
+            {
+                let names = changed.entry(family).or_insert_with(|| Some(Vec::new()));
+                if let Some(found) = names
+                    && !file.interface.add_differences(known, found)
+                {
+                    *names = None;
+                }
+            }
+        }
+        changed.values_mut().flatten().for_each(|names| names.sort_unstable());
+        changed
+    }
+
+    /// Notes the state of a family. Returns what has changed in the structure of the types since the last
+    /// resolution, or `None` if that can be anything.
+    fn settle(
+        &mut self,
+        family: Family,
+        world: &World,
+        symbols: &[Arc<SymbolKeys>],
+    ) -> Option<StructureChange> {
+        let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
+        let interfaces = of_family.map(|(path, file)| (path.clone(), file.interface.clone())).collect();
+        let structure = world.structure(family, symbols);
+        let change = self.settled.get(&family).and_then(|before| structure.change(&before.structure));
+        self.settled.insert(family, Settled { structure, interfaces });
+        change
+    }
+
+    /// Returns true if a change of the structure concerns a file.
+    fn depends_on(&self, path: &Arc<str>, change: &StructureChange) -> bool {
+        change.files.binary_search(path).is_ok()
+            || self.resolved.get(path).is_none_or(|known| known.has_asked(&change.names))
+    }
+
+    /// Numbers the names anew if most of them are of files that are gone.
+    fn drop_old_names(&mut self) {
+        let uses: usize = self.files.values().map(|file| file.symbols.len()).sum();
+        if self.names.len() > 2 * uses + SPARE_NAMES {
+            self.names = Names::default();
+            for file in self.files.values_mut() {
+                file.symbols = self.names.of_file(&file.facts);
+            }
+        }
+    }
+
+    /// Returns what the manifests say, and a hash of them.
+    fn project(&mut self) -> (Arc<Project>, blake3::Hasher) {
+        if let Some(known) = &self.project {
+            return known.clone();
+        }
+        let mut project = Project::default();
+        let mut hasher = blake3::Hasher::new();
+        for (path, content) in &self.manifests {
+            project.add(path, content);
+            hasher.update(path.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(blake3::hash(content).as_bytes());
+        }
+        self.project.insert((Arc::new(project), hasher)).clone()
+    }
+
+    /// Returns what the files of each family depend on: of a family that is resolved as a whole the facts of all
+    /// its files, of another one their interfaces.
+    fn surroundings(&self, manifests: &blake3::Hasher) -> BTreeMap<Family, blake3::Hasher> {
+        let mut all: BTreeMap<Family, blake3::Hasher> = BTreeMap::new();
+        for (path, file) in &self.files {
+            let family = file.facts.language.family();
+            let hasher = all.entry(family).or_insert_with(|| manifests.clone());
+            hasher.update(path.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(if family.is_dynamic() { &file.key.0 } else { &file.interface.shape });
+        }
+        all
+    }
+
+    /// Returns the files by their paths.
+    pub(crate) fn files(&self) -> &BTreeMap<Arc<str>, IndexedFile> {
+        &self.files
+    }
+
+    /// Returns the relationships that start in a file.
+    pub(crate) fn links(&self, path: &str) -> Option<&Arc<FileLinks>> {
+        self.resolved.get(path).map(|known| &known.links)
+    }
+
+    /// Returns the number of files.
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns true if a file or manifest is in the index.
+    pub fn has_file(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.manifests.contains_key(path)
+    }
+
+    /// Returns true if the index has a file or manifest with this content.
+    pub fn has_content(&self, path: &str, content: &[u8]) -> bool {
+        let is_equal = |file: &IndexedFile| file.content == *blake3::hash(content).as_bytes();
+        self.files.get(path).is_some_and(is_equal)
+            || self.manifests.get(path).is_some_and(|known| known == content)
+    }
+
+    /// Returns the number of lines of all files.
+    pub fn line_count(&self) -> u64 {
+        self.files.values().map(|file| u64::from(file.facts.line_count)).sum()
+    }
+
+    /// Returns the number of updates so far.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Returns the facts of a file.
+    pub fn facts(&self, path: &str) -> Option<&FileFacts> {
+        self.files.get(path).map(|file| &*file.facts)
+    }
+
+    /// Returns the paths and the hashes (blake3) of the contents of all files.
+    pub fn content_hashes(&self) -> impl Iterator<Item = (&str, &[u8; 32])> {
+        self.files.iter().map(|(path, file)| (&**path, &file.content))
+    }
+}
+
+/// Returns true if a file of this path is read: code of a language that was compiled in, or a manifest.
+pub fn is_indexed(path: &str) -> bool {
+    is_manifest(path) || Language::of_path(path).is_some_and(is_supported)
+}
+
+/// Returns the language of a file, after a look at its content: a header may be one of C++.
+fn refined(language: Language, content: &[u8]) -> Language {
+    if language != Language::C || !is_supported(Language::Cpp) {
+        return language;
+    }
+    let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
+    let is_cpp = head.lines().any(|line| {
+        let line = line.trim_start();
+        ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"]
+            .iter()
+            .any(|start| line.starts_with(start))
+    });
+    if is_cpp { Language::Cpp } else { language }
+}

@@ -1,0 +1,63 @@
+//! The graph of code: which functions, types and files there are, and which of them call, import and inherit
+//! from which.
+//!
+//! [`extract`] reads the facts of one file from its bytes. [`CodeIndex`] keeps the facts of all files, and resolves
+//! what they mean together; [`CodeIndex::graph`] is the graph that queries read.
+//!
+//! This crate opens no file of the project: the folder of a [`FactsFolder`] is the only one that it touches. It knows no tool, and never runs the code that it reads. Facts depend on the text alone,
+//! and relationships on the facts alone: the order of files and of changes does not matter.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(
+        feature = "bash",
+        feature = "c",
+        feature = "c-sharp",
+        feature = "cpp",
+        feature = "go",
+        feature = "java",
+        feature = "javascript",
+        feature = "php",
+        feature = "python",
+        feature = "ruby",
+        feature = "rust",
+        feature = "typescript"
+    )),
+    allow(dead_code, unused_imports, reason = "each language uses its own part of what they share")
+)]
+
+mod builder;
+mod cache;
+mod extract;
+mod facts;
+mod facts_key;
+mod fast_hash;
+mod graph;
+mod index;
+mod interface;
+mod language;
+mod languages;
+mod links;
+mod lowering;
+mod project;
+mod relation;
+mod solve;
+mod sources;
+mod sweep;
+mod symbols;
+mod world;
+
+pub use cache::FactsFolder;
+pub use extract::{ExtractLimits, extract, is_supported};
+pub use facts::{
+    Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
+    FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId, VariableKind,
+    Visibility,
+};
+pub use facts_key::FactsKey;
+pub use graph::{LiveGraph, PatchedGraph};
+pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
+pub use language::{Family, Language};
+pub use relation::{Confidence, LABELS, PROPERTIES, Relation, Via};
+pub use sources::{Change, Sources};
+pub use sweep::{Due, Freshness, Stamp, Sweep};

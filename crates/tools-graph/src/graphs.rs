@@ -1,0 +1,342 @@
+//! The service of the family: the code graphs of one workspace, which are opened by the first query and kept warm.
+//!
+//! Calls with other rights see other files. Each call lists the files that it may read, and its graph is made of
+//! exactly these. A few graphs are kept, so that callers with different rights do not undo each other's work; which
+//! of them a call gets decides about time alone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use codegraph::{FactsFolder, FactsKey, FactsStore, FileFacts};
+use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex};
+use roots::Roots;
+use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, ToolError};
+use tool_support::files::failure;
+
+use crate::commit::{CommitGraphs, OfCommit};
+use crate::listing::{Listing, list};
+use crate::view::{Answerable, View, difference, ended};
+
+/// Number of graphs that are kept.
+const VIEWS: usize = 3;
+
+/// Number of files by which a graph may differ from those of a call and still be the one for it.
+const NEAR: usize = 64;
+
+/// Maximum size of the facts on disk, in bytes. Above it, facts that nobody used are dropped.
+const FACTS: u64 = 512 << 20;
+
+/// Number of queries and reads of commits that run at one time. Each may take some 256 MiB.
+const QUERIES: usize = 2;
+
+/// Interval at which a waiting call looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The code graphs of a workspace.
+pub struct CodeGraphs {
+    folder: PathBuf,
+    facts: Mutex<Facts>,
+    views: Mutex<Vec<KeptView>>,
+    commits: CommitGraphs,
+    running: Mutex<usize>,
+    finished: Condvar,
+    is_ended: AtomicBool,
+    /// Called after the first graph was made.
+    on_use: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// A view, and what is known of it without waiting for it.
+struct KeptView {
+    view: Arc<Mutex<View>>,
+    /// Paths that the last call with it could read.
+    paths: Arc<[Arc<str>]>,
+    since: Timestamp,
+}
+
+/// The facts on disk.
+#[derive(Default)]
+struct Facts {
+    folder: Option<FactsFolder>,
+    /// Reason why the folder cannot be used. Facts are then extracted again after each start.
+    problem: Option<String>,
+}
+
+/// A permission to run one query or to read one commit.
+pub(crate) struct Turn<'a>(&'a CodeGraphs);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.running.lock() -= 1;
+        self.0.finished.notify_one();
+    }
+}
+
+impl CodeGraphs {
+    /// Creates the service of a workspace, whose facts are kept in a folder. Opens nothing yet.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            facts: Mutex::default(),
+            views: Mutex::default(),
+            commits: CommitGraphs::default(),
+            running: Mutex::default(),
+            finished: Condvar::new(),
+            is_ended: AtomicBool::new(false),
+            on_use: Mutex::default(),
+        }
+    }
+
+    /// Returns the graph of the files that the call may read, as they are now. Blocks.
+    pub(crate) fn answerable(&self, context: &Context) -> Result<Answerable, ToolError> {
+        self.check()?;
+        let roots = context.service::<Roots>()?;
+        let listing = list(context, &roots).map_err(failure(context))?;
+        let view = self.view_for(context, &listing);
+        let mut view = loop {
+            if let Some(view) = view.try_lock_for(LOOK) {
+                break view;
+            }
+            context.stop.check()?;
+            self.check()?;
+        };
+        let is_ended = || self.is_ended();
+        let updated =
+            view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        drop(view);
+        self.flush(context);
+        let on_use = if updated.is_ok() { self.on_use.lock().take() } else { None };
+        if let Some(on_use) = on_use {
+            on_use();
+        }
+        updated
+    }
+
+    /// Returns the graph of a commit: of its files that the call may read. Blocks.
+    pub(crate) fn of_commit(&self, context: &Context, revision: &str) -> Result<OfCommit, ToolError> {
+        let is_ended = || self.is_ended();
+        let _turn = self.turn(context)?;
+        let found = self.commits.of(context, revision, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        self.flush(context);
+        found
+    }
+
+    fn flush(&self, context: &Context) {
+        let problem = self.facts.lock().flush();
+        if let Some(problem) = problem {
+            context.warn(format!("the facts of the code graph are not kept for the next start: {problem}"));
+        }
+    }
+
+    /// Calls a function once, after the first graph was made. It must return soon.
+    pub fn on_first_use(&self, function: impl FnOnce() + Send + 'static) {
+        *self.on_use.lock() = Some(Box::new(function));
+    }
+
+    /// Returns the folders that have files of the graph that was used last, relative to the workspace.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let paths = self.views.lock().last().map(|kept| kept.paths.clone());
+        let folders =
+            paths.iter().flat_map(|paths| paths.iter()).filter_map(|path| Path::new(&**path).parent());
+        folders.flat_map(Path::ancestors).map(Path::to_owned).collect()
+    }
+
+    /// Makes graphs quick to change that many changes have made slow. To be called when nobody waits for an answer.
+    pub fn tidy(&self) {
+        let views: Vec<_> = self.views.lock().iter().map(|kept| kept.view.clone()).collect();
+        for view in views {
+            if let Some(mut view) = view.try_lock() {
+                view.tidy();
+            }
+        }
+    }
+
+    /// Waits for the permission to run a query or to read a commit.
+    pub(crate) fn turn(&self, context: &Context) -> Result<Turn<'_>, ToolError> {
+        let mut running = self.running.lock();
+        while *running >= QUERIES {
+            self.finished.wait_for(&mut running, LOOK);
+            context.stop.check()?;
+            self.check()?;
+        }
+        *running += 1;
+        Ok(Turn(self))
+    }
+
+    /// Returns true once the runtime ends.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> Result<(), ToolError> {
+        if self.is_ended() { Err(ended()) } else { Ok(()) }
+    }
+
+    /// Returns the kept view that is nearest to the files of a call, or a new one.
+    fn view_for(&self, context: &Context, listing: &Listing) -> Arc<Mutex<View>> {
+        let paths: Arc<[Arc<str>]> = listing.files.iter().map(|file| file.path.as_str().into()).collect();
+        let mut views = self.views.lock();
+        let bound = NEAR.max(listing.files.len() / 16) + 1;
+        let distances = views.iter().map(|kept| difference(&kept.paths, listing, bound)).enumerate();
+        let nearest =
+            distances.min_by_key(|(_, distance)| *distance).filter(|(_, distance)| *distance < bound);
+        let mut kept = match nearest {
+            Some((at, _)) => views.remove(at),
+            None => KeptView {
+                view: Arc::new(Mutex::new(View::new(&name(context)))),
+                paths: paths.clone(),
+                since: context.clock.now(),
+            },
+        };
+        kept.paths = paths;
+        let view = kept.view.clone();
+        // The one that was used last stands last.
+        views.push(kept);
+        if views.len() > VIEWS {
+            views.remove(0);
+        }
+        view
+    }
+}
+
+/// Returns the name of the project: that of its folder.
+fn name(context: &Context) -> String {
+    let name = context.place.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "workspace".to_owned())
+}
+
+impl ResourcePool for CodeGraphs {
+    fn list(&self, _now: Timestamp) -> Vec<Resource> {
+        let views = self.views.lock();
+        let resource = |kept: &KeptView| Resource {
+            kind: "code graph",
+            owner: Owner::Runtime,
+            since: kept.since,
+            description: format!("the graph of {} files", kept.paths.len()),
+            usage: ResourceUsage::default(),
+        };
+        views.iter().map(resource).collect()
+    }
+
+    fn stop(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            self.is_ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn join(&self, owner: &Owner) {
+        if *owner == Owner::Runtime {
+            // Calls that still have one of them end by themselves.
+            self.views.lock().clear();
+            self.commits.clear();
+        }
+    }
+}
+
+impl Facts {
+    /// Opens the folder at the first use.
+    fn open(&mut self, folder: &Path) -> Option<&mut FactsFolder> {
+        if self.folder.is_none() && self.problem.is_none() {
+            match FactsFolder::open(folder, FACTS) {
+                Ok(opened) => self.folder = Some(opened),
+                Err(error) => self.problem = Some(error.to_string()),
+            }
+        }
+        self.folder.as_mut()
+    }
+
+    /// Writes what is in memory alone. Returns the reason if facts are not kept.
+    fn flush(&mut self) -> Option<String> {
+        let flushed = self.folder.as_mut().map_or(Ok(()), FactsFolder::flush);
+        flushed.err().map(|error| error.to_string()).or_else(|| self.problem.clone())
+    }
+}
+
+/// The store that a view uses. It locks the facts for one file at a time.
+struct Keeper<'a>(&'a Mutex<Facts>, &'a PathBuf);
+
+impl FactsStore for Keeper<'_> {
+    fn load(&self, key: &FactsKey) -> Option<FileFacts> {
+        self.0.lock().open(self.1)?.load(key)
+    }
+
+    fn save(&mut self, key: &FactsKey, facts: &FileFacts) {
+        if let Some(folder) = self.0.lock().open(self.1) {
+            folder.save(key, facts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use testkit::{DenyNames, Workspace};
+    use tool::{Code, Owner, ResourcePool};
+
+    use crate::tests::World;
+
+    #[test]
+    fn the_end_of_the_runtime_drops_the_graphs_and_refuses_further_ones() {
+        let world = World::new(Workspace::new().with_files(&[("a.py", "def f():\n    pass\n")]));
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+        world.ask("RETURN 1").unwrap();
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH).len(), 1);
+        let other = Owner::Session(tool::SessionId("s".to_owned()));
+        world.graphs.stop(&other);
+        world.graphs.join(&other);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH).len(), 1);
+        world.graphs.stop(&Owner::Runtime);
+        world.graphs.join(&Owner::Runtime);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+        let error = world.ask("RETURN 1").unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{}", error.message);
+        assert_eq!(world.graphs.list(Timestamp::UNIX_EPOCH), []);
+    }
+
+    #[test]
+    fn more_queries_than_there_is_room_for_wait_and_can_be_stopped() {
+        let world = World::new(Workspace::new());
+        let context = world.workspace.context();
+        let turns = [world.graphs.turn(&context).unwrap(), world.graphs.turn(&context).unwrap()];
+        let other = world.workspace.context();
+        other.stop.request(tool::StopReason::Cancelled);
+        assert_eq!(world.graphs.turn(&other).err().map(|error| error.code), Some(Code::Cancelled));
+        drop(turns);
+        assert!(world.graphs.turn(&other).is_ok(), "there is room again");
+    }
+
+    #[test]
+    fn callers_with_very_different_rights_have_graphs_of_their_own() {
+        let workspace = Workspace::new();
+        for number in 0..200 {
+            workspace.write(&format!("closed/m{number}.py"), format!("def f{number}():\n    pass\n"));
+        }
+        workspace.write("open.py", "def g():\n    pass\n");
+        let World { workspace, graphs } = World::new(workspace);
+        let open = World { workspace, graphs };
+        let count =
+            |world: &World| world.ask("MATCH (f:File) RETURN count(f) AS n").unwrap()["rows"][0]["n"].clone();
+        assert_eq!(count(&open), 201);
+        let World { workspace, graphs } = open;
+        let closed =
+            World { workspace: workspace.guarded(DenyNames { read: &["closed"], write: &[] }), graphs };
+        assert_eq!(count(&closed), 1);
+        assert_eq!(closed.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
+        let World { workspace, graphs } = closed;
+        let open = World { workspace: workspace.guarded(DenyNames { read: &[], write: &[] }), graphs };
+        assert_eq!(count(&open), 201);
+        assert_eq!(open.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
+    }
+
+    #[test]
+    fn a_folder_for_facts_that_cannot_be_used_costs_time_alone() {
+        let world = World::new(
+            Workspace::new().with_files(&[("a.py", "def f():\n    pass\n"), ("../facts", "no folder")]),
+        );
+        let found = world.ask("MATCH (f:Function) RETURN f.name AS n").unwrap();
+        assert_eq!(found["rows"][0]["n"], "f");
+    }
+}

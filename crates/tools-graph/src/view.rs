@@ -1,0 +1,226 @@
+//! One graph of a workspace that is kept warm: the files that some call could read, as they were at its time.
+//!
+//! A view never decides who may read what. It becomes the graph of exactly the files that a listing names, so a
+//! call with fewer rights takes the others out before it sees anything.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use codegraph::{Change, CodeIndex, Due, ExtractLimits, FactsStore, LiveGraph, PatchedGraph, Sweep};
+use roots::{Roots, RootsError};
+use tool::{Context, ToolError};
+use tool_support::files::failure;
+
+use crate::listing::{LARGEST_FILE, Listing};
+
+/// Number of files between two reports of progress.
+const FILES_PER_REPORT: usize = 100;
+
+/// The graph of the files that one call could read.
+#[derive(Debug)]
+pub(crate) struct View {
+    index: CodeIndex,
+    sweep: Sweep,
+    live: LiveGraph,
+    /// Graph of the index as it is, or `None` if that has changed since.
+    graph: Option<Snapshot>,
+    /// True if changes were taken that nothing has been resolved for yet.
+    is_unsettled: bool,
+}
+
+/// A graph with its freshness. It stays as it is while queries read it.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    /// Graph.
+    pub(crate) graph: Arc<PatchedGraph>,
+    /// Number of files in it.
+    pub(crate) files: usize,
+    /// Hash of the paths and contents of the files.
+    pub(crate) generation: Arc<str>,
+}
+
+/// A graph for one call.
+#[derive(Debug, Clone)]
+pub(crate) struct Answerable {
+    /// Graph of the files that the call may read.
+    pub(crate) snapshot: Snapshot,
+    /// Number of files that could not be read now.
+    pub(crate) pending: usize,
+    /// Number of files that the limits leave out.
+    pub(crate) left_out: u64,
+}
+
+/// The outcome of reading one file.
+enum Reading {
+    Content(Vec<u8>),
+    /// The file is gone, or the call may not read it.
+    Nothing,
+    /// The system failed to read the file, which may work later.
+    Failed,
+}
+
+impl View {
+    /// Creates the view of an empty workspace. `name` is the name of the project.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            index: CodeIndex::new(ExtractLimits::default()),
+            sweep: Sweep::default(),
+            live: LiveGraph::new(name),
+            graph: None,
+            is_unsettled: false,
+        }
+    }
+
+    /// Makes the graph that of exactly the listed files. If it is stopped, the work that was done is kept.
+    pub(crate) fn update(
+        &mut self,
+        context: &Context,
+        roots: &Roots,
+        listing: &Listing,
+        store: &mut dyn FactsStore,
+        is_ended: &dyn Fn() -> bool,
+    ) -> Result<Answerable, ToolError> {
+        let taken = i64::try_from(context.clock.now().as_nanosecond()).unwrap_or(i64::MAX);
+        for file in listing.files.iter().filter(|file| file.has_further_names) {
+            // Opening the file asks the guard about its other names.
+            self.sweep.forget(&file.path);
+        }
+        let entries = listing.files.iter().map(|file| (file.path.clone(), file.stamp));
+        let due = self.sweep.look(entries, taken);
+        let total = due.len();
+        let mut pending = 0;
+        for (done, one) in due.into_iter().enumerate() {
+            context.stop.check()?;
+            if is_ended() {
+                return Err(ended());
+            }
+            if done % FILES_PER_REPORT == FILES_PER_REPORT - 1 {
+                context.progress.report(done as u64, Some(total as u64), "files read");
+            }
+            let (path, reading) = match one {
+                Due::Gone(path) => (path, Reading::Nothing),
+                Due::Read(path) => {
+                    let reading = read(context, roots, &path).map_err(failure(context))?;
+                    (path, reading)
+                }
+            };
+            self.take(path, reading, store, &mut pending);
+        }
+        if self.is_unsettled {
+            self.index.settle_changes();
+            self.is_unsettled = false;
+            self.graph = None;
+        }
+        let snapshot = match self.graph.take() {
+            Some(snapshot) => snapshot,
+            None => self.snapshot()?,
+        };
+        self.graph = Some(snapshot.clone());
+        Ok(Answerable { snapshot, pending, left_out: listing.left_out })
+    }
+
+    /// Takes what was read of a file into the index.
+    fn take(&mut self, path: String, reading: Reading, store: &mut dyn FactsStore, pending: &mut usize) {
+        let change = match reading {
+            Reading::Content(content) => {
+                self.sweep.note(&path);
+                Change::Written { path, content }
+            }
+            Reading::Nothing => {
+                self.sweep.note(&path);
+                // Somebody else may be able to read it, so its stamp says nothing.
+                self.sweep.forget(&path);
+                Change::Removed { path }
+            }
+            Reading::Failed => {
+                *pending += 1;
+                Change::Removed { path }
+            }
+        };
+        let is_known = match &change {
+            Change::Written { path, content } => self.index.has_content(path, content),
+            Change::Removed { path } => !self.index.has_file(path),
+        };
+        if is_known {
+            return;
+        }
+        self.index.take(change, store);
+        self.is_unsettled = true;
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, ToolError> {
+        let graph = self.live.graph(&self.index).map_err(too_large)?;
+        let mut hasher = blake3::Hasher::new();
+        for (path, content) in self.index.content_hashes() {
+            hasher.update(path.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(content);
+        }
+        let generation = hasher.finalize().to_hex().as_str().into();
+        Ok(Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation })
+    }
+
+    /// Builds the graph anew if many changes have made it slow to change. To be called when nobody waits.
+    pub(crate) fn tidy(&mut self) {
+        if self.live.is_worn(&self.index) && self.live.rebuild(&self.index).is_err() {
+            // The next query reports that the graph is too large.
+            self.graph = None;
+        }
+    }
+}
+
+/// Returns the error of a call while the runtime ends.
+pub(crate) fn ended() -> ToolError {
+    ToolError::new(tool::Code::Unavailable, "the code graph is closed: this runtime is shutting down")
+}
+
+/// Returns the error for a graph that has more nodes or relationships than can be numbered.
+pub(crate) fn too_large(error: cypher::BuildError) -> ToolError {
+    ToolError::new(tool::Code::Quota, format!("the code graph is too large: {error}"))
+        .hint("list generated or copied folders in .ignore, so that they are left out")
+}
+
+/// Reads a file of the listing. A file that was replaced by a link since is gone.
+fn read(context: &Context, roots: &Roots, path: &str) -> roots::Result<Reading> {
+    let at = context.place.workspace.join(path);
+    let opened = match roots.open_file(&at) {
+        // Another real path means that a link was followed.
+        Ok(opened) if opened.real == at => opened,
+        Ok(_)
+        | Err(
+            RootsError::NotFound { .. }
+            | RootsError::NoFolder { .. }
+            | RootsError::WrongKind { .. }
+            | RootsError::TooManyLinks { .. }
+            | RootsError::Refused { .. }
+            | RootsError::LeadsOutside { .. },
+        ) => return Ok(Reading::Nothing),
+        Err(RootsError::Io { .. }) => return Ok(Reading::Failed),
+        Err(error) => return Err(error),
+    };
+    let mut content = Vec::new();
+    match opened.file.take(LARGEST_FILE).read_to_end(&mut content) {
+        Ok(_) => Ok(Reading::Content(content)),
+        Err(_) => Ok(Reading::Failed),
+    }
+}
+
+/// Returns how many paths of two sorted lists are in one of them alone, up to a bound.
+pub(crate) fn difference(known: &[Arc<str>], listing: &Listing, bound: usize) -> usize {
+    let (mut count, mut one, mut two) = (0, known.iter().peekable(), listing.files.iter().peekable());
+    while count < bound {
+        match (one.peek(), two.peek()) {
+            (None, None) => break,
+            (Some(left), Some(right)) if left.as_ref() == right.path.as_str() => {
+                one.next();
+                two.next();
+                continue;
+            }
+            (Some(left), Some(right)) if left.as_ref() < right.path.as_str() => drop(one.next()),
+            (Some(_), None) => drop(one.next()),
+            (_, Some(_)) => drop(two.next()),
+        }
+        count += 1;
+    }
+    count
+}
