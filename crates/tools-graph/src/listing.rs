@@ -36,18 +36,21 @@ pub(crate) struct ListedFile {
 pub(crate) struct Listing {
     /// Files in the order of their paths.
     pub(crate) files: Vec<ListedFile>,
+    /// Time at which the listing began, in nanoseconds since the Unix epoch.
+    pub(crate) taken: i64,
     /// Number of files that the limits left out, or whose names are not UTF-8.
     pub(crate) left_out: u64,
 }
 
 /// Lists the files of the workspace that the call may read. Links are not followed.
 pub(crate) fn list(context: &Context, roots: &Roots) -> roots::Result<Listing> {
+    let taken = i64::try_from(context.clock.now().as_nanosecond()).unwrap_or(i64::MAX);
     let folder = roots.open_folder(&context.place.workspace)?;
     let mut lister = Lister {
         context,
         real: folder.real().to_owned(),
         rules: IgnoreRules::default(),
-        listing: Listing::default(),
+        listing: Listing { taken, ..Listing::default() },
         bytes: 0,
     };
     Walk { recursive: true, after: None }.over(&folder, &mut lister)?;

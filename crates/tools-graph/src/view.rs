@@ -80,13 +80,12 @@ impl View {
         store: &mut dyn FactsStore,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<Answerable, ToolError> {
-        let taken = i64::try_from(context.clock.now().as_nanosecond()).unwrap_or(i64::MAX);
         for file in listing.files.iter().filter(|file| file.has_further_names) {
             // Opening the file asks the guard about its other names.
             self.sweep.forget(&file.path);
         }
         let entries = listing.files.iter().map(|file| (file.path.clone(), file.stamp));
-        let due = self.sweep.look(entries, taken);
+        let due = self.sweep.look(entries, listing.taken);
         let total = due.len();
         let mut pending = 0;
         for (done, one) in due.into_iter().enumerate() {
