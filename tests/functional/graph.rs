@@ -82,6 +82,9 @@ fn what_a_rule_denies_is_in_no_answer_of_a_graph_that_had_it_before() {
     // Another name of the denied file is denied, too.
     let at = |path: &str| fixture.workspace().join(path);
     std::fs::hard_link(at("tools/hidden_part.py"), at("web/second_name.py")).unwrap();
+    // Old enough that its time tells whether it has changed.
+    let file = std::fs::File::options().append(true).open(at("web/second_name.py")).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_hours(1)).unwrap();
     let asked = [
         ("graph_query", json!({"query": "MATCH (n) RETURN n"})),
         ("graph_query", json!({"query": "MATCH (n)-[r]->(m) RETURN n, type(r), m"})),
