@@ -178,7 +178,7 @@ impl Client {
     /// Lists the resources, page by page.
     ///
     /// # Errors
-    /// As [`Client::list_tools`].
+    /// Fails like [`Client::list_tools`].
     pub async fn list_resources(&self) -> Result<Listing<ResourceEntry>, ClientError> {
         self.list(self.facts.offers.resources, "resources").await
     }
@@ -186,7 +186,7 @@ impl Client {
     /// Lists the templates of resources, page by page.
     ///
     /// # Errors
-    /// As [`Client::list_tools`].
+    /// Fails like [`Client::list_tools`].
     pub async fn list_templates(&self) -> Result<Listing<TemplateEntry>, ClientError> {
         self.list(self.facts.offers.resources, "resources").await
     }
@@ -194,7 +194,7 @@ impl Client {
     /// Lists the prompts, page by page.
     ///
     /// # Errors
-    /// As [`Client::list_tools`].
+    /// Fails like [`Client::list_tools`].
     pub async fn list_prompts(&self) -> Result<Listing<PromptEntry>, ClientError> {
         self.list(self.facts.offers.prompts, "prompts").await
     }

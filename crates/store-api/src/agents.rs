@@ -200,7 +200,7 @@ pub trait AgentStore: Send + Sync {
     /// claim that is void is left alone.
     ///
     /// # Errors
-    /// Those of [`AgentStore::append`].
+    /// Fails like [`AgentStore::append`].
     fn append_mail(
         &self,
         id: &str,
