@@ -1,5 +1,6 @@
 //! Approval by the client of this connection, in the way of its protocol revision.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
@@ -72,13 +73,34 @@ pub(crate) struct ElicitByRetry {
     allowed: Elicitation,
     /// Name of the user who answers.
     by: String,
-    task: TaskSlot,
+    task: CurrentTask,
     /// Maximum wait for the answer to a task's question.
     patience: Duration,
     /// Earlier answer of the user, if this is the repeated call.
     said: Mutex<Option<UserAnswer>>,
     /// Question to ask.
     open: Mutex<Option<Approval>>,
+}
+
+/// Task of the newest request of a call. A call that is suspended has several requests, one after another.
+#[derive(Clone)]
+pub(crate) struct CurrentTask(Arc<Mutex<TaskSlot>>);
+
+impl CurrentTask {
+    /// Returns the place for the task of a call that begins with this request.
+    pub(crate) fn of(turn: &ActiveRequest) -> Self {
+        Self(Arc::new(Mutex::new(turn.task.clone())))
+    }
+
+    /// Makes this request the newest one.
+    pub(crate) fn replace(&self, turn: &ActiveRequest) {
+        *self.0.lock() = turn.task.clone();
+    }
+
+    /// Returns the task, if the request has become one.
+    pub(crate) fn get(&self) -> Option<TaskContext> {
+        self.0.lock().get().cloned()
+    }
 }
 
 /// An answer of the user, with the plan that it belongs to.
@@ -92,12 +114,17 @@ pub(crate) struct UserAnswer {
 }
 
 impl ElicitByRetry {
-    pub(crate) fn new(turn: &ActiveRequest, allowed: Elicitation, said: Option<UserAnswer>) -> Self {
+    pub(crate) fn new(
+        turn: &ActiveRequest,
+        task: CurrentTask,
+        allowed: Elicitation,
+        said: Option<UserAnswer>,
+    ) -> Self {
         Self {
             shows_forms: turn.peer.shows_forms(),
             allowed,
             by: turn.peer.by.clone(),
-            task: turn.task.clone(),
+            task,
             patience: turn.line.patience,
             said: Mutex::new(said),
             open: Mutex::default(),
@@ -123,7 +150,7 @@ impl ElicitByRetry {
         }
         let asked = match (question::form(approval, self.allowed), self.task.get()) {
             (Err(hint), _) => Err(hint),
-            (Ok(form), Some(task)) => self.ask_in(task, form, approval).await,
+            (Ok(form), Some(task)) => self.ask_in(&task, form, approval).await,
             (Ok(_), None) => {
                 *self.open.lock() = Some(approval.clone());
                 return Answer::Later;

@@ -10,12 +10,12 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, Resource,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, ToolError};
+use tool::{CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
 use crate::agent_log::AgentLog;
-use crate::asker::{ElicitByRequest, ElicitByRetry, UserAnswer};
+use crate::asker::{CurrentTask, ElicitByRequest, ElicitByRetry, UserAnswer};
 use crate::calls::Calls;
 use crate::client_info::ClientInfo;
 use crate::decode::UnusableCall;
@@ -25,19 +25,24 @@ use crate::notices::Notices;
 use crate::options::{McpError, Options};
 use crate::present::{self, View};
 use crate::progress::{HEARTBEAT, Reporter};
-use crate::sampling::ClientModel;
+use crate::sampling::SampleByRequest;
 use crate::server_backend::Reply;
-use crate::signed_state::Sealer;
+use crate::signed_state::{NotOurs, Sealer};
+use crate::suspended::{RunningCall, RunningParts, Samples, Step};
 use crate::{list, origin, question};
 
 /// Key of the single question that a call can raise.
 const QUESTION: &str = "approval";
+
+/// Key of the request to the client's model.
+const MODEL: &str = "model";
 
 /// The engine's calls, as seen by one connection.
 pub(crate) struct EngineCalls<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
     sealer: Sealer,
+    samples: Samples,
     notices: Arc<Notices>,
 }
 
@@ -77,7 +82,7 @@ impl<C: Calls> EngineCalls<C> {
     /// [`McpError::Random`] if the operating system returns no random bytes.
     pub(crate) fn new(calls: Arc<C>, options: Arc<Options>, notices: Arc<Notices>) -> Result<Self, McpError> {
         let sealer = Sealer::new(options.session.clone()).map_err(McpError::Random)?;
-        Ok(Self { calls, options, sealer, notices })
+        Ok(Self { calls, options, sealer, samples: Samples::default(), notices })
     }
 
     /// Converts a result for the client, with links to truncated outputs if the client supports links.
@@ -120,9 +125,76 @@ impl<C: Calls> EngineCalls<C> {
             let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
             return Ok(CallOutcome::Done(Box::new(result)));
         }
+        if let Some(call) = self.resumed(&wanted)? {
+            return self.go_on(call, turn, Reporter::of(turn)).await;
+        }
         let said = self.answer_in(&wanted, &turn.peer)?;
-        let asker = Arc::new(ElicitByRetry::new(turn, allowed, said));
-        let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
+        let task = CurrentTask::of(turn);
+        let asker = Arc::new(ElicitByRetry::new(turn, task.clone(), allowed, said));
+        let Some(offered) = self.samples.offer(&turn.peer, &task) else {
+            let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
+            return Ok(self.outcome(result, &asker));
+        };
+        let reporter = Reporter::of(turn);
+        let stop = Stop::default();
+        let RequestedCall { tool, arguments, .. } = wanted;
+        let as_offered = Some(Arc::new(offered.model) as Arc<dyn CallerModel>);
+        let request = CallRequest {
+            stop: stop.clone(),
+            ..self.request(tool.clone(), arguments.clone(), asker.clone(), as_offered, turn, reporter.as_ref())
+        };
+        let call = tokio::spawn(run(self.calls.clone(), request, turn.unusable.clone()));
+        let call = RunningCall::new(RunningParts {
+            tool,
+            arguments,
+            call,
+            samples: offered.requests,
+            asker,
+            task,
+            stop,
+        });
+        self.go_on(call, turn, reporter).await
+    }
+
+    /// Waits for a call whose client offers a model: for its end, or for its next request to the model.
+    async fn go_on(
+        &self,
+        mut call: RunningCall,
+        turn: &ActiveRequest,
+        reporter: Option<Arc<Reporter>>,
+    ) -> Result<CallOutcome, ErrorData> {
+        call.attach(turn);
+        match reported(self.samples.next_step(&mut call, turn), reporter.as_deref()).await {
+            Step::Ended(result) => {
+                let result = result.ok_or_else(broken)?;
+                self.tell(&call.tool, &result, turn);
+                Ok(self.outcome(result, &call.asker))
+            }
+            Step::Asks(sample) => {
+                let number = self.samples.suspend(call, sample.answer);
+                let requests = InputRequests::from([(MODEL.to_owned(), sample.request)]);
+                let state = self.sealer.seal_call(number);
+                Ok(CallOutcome::Asks(InputRequiredResult::new(Some(requests), Some(state))))
+            }
+        }
+    }
+
+    /// Returns the suspended call that a request continues, with the model's answer handed on.
+    ///
+    /// # Errors
+    /// `-32602` if the answer belongs to no suspended call of this connection.
+    fn resumed(&self, wanted: &RequestedCall) -> Result<Option<RunningCall>, ErrorData> {
+        let (Some(state), Some(responses)) = (&wanted.state, &wanted.responses) else { return Ok(None) };
+        let Some(answer) = responses.get(MODEL) else { return Ok(None) };
+        let resumed = self.sealer.open_call(state).and_then(|number| {
+            self.samples.resume(number, &wanted.tool, &wanted.arguments, answer.clone()).ok_or(NotOurs)
+        });
+        resumed.map(Some).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
+    }
+
+    /// Returns the outcome of a call that has ended: its result, or the question that it needs answered.
+    fn outcome(&self, result: CallResult, asker: &ElicitByRetry) -> CallOutcome {
+        let allowed = self.options.elicitation;
         if let Some(question) = asker.open_question()
             && result.error().is_some_and(|error| error.code == Code::Approval)
             && let Ok(form) = question::form(&question, allowed)
@@ -130,9 +202,9 @@ impl<C: Calls> EngineCalls<C> {
             let form = InputRequest::Elicitation(ElicitRequest::new(form));
             let requests = InputRequests::from([(QUESTION.to_owned(), form)]);
             let state = self.sealer.seal(&question, question::offered(&question, allowed));
-            return Ok(CallOutcome::Asks(InputRequiredResult::new(Some(requests), Some(state))));
+            return CallOutcome::Asks(InputRequiredResult::new(Some(requests), Some(state)));
         }
-        Ok(CallOutcome::Done(Box::new(result)))
+        CallOutcome::Done(Box::new(result))
     }
 
     /// Makes a call and reports its progress. No report is sent after this returns.
@@ -143,41 +215,52 @@ impl<C: Calls> EngineCalls<C> {
         asker: Arc<dyn Asker>,
         turn: &ActiveRequest,
     ) -> CallResult {
-        let token = turn.progress.clone();
-        let reporter = token.map(|token| Arc::new(Reporter::new(token, turn.line.outbox.clone())));
-        let progress: Arc<dyn Progress> = match &reporter {
+        let reporter = Reporter::of(turn);
+        let model = SampleByRequest::of(&turn.line, &turn.peer);
+        let model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
+        let request = self.request(tool.clone(), arguments, asker, model, turn, reporter.as_ref());
+        let result = reported(run(self.calls.clone(), request, turn.unusable.clone()), reporter.as_deref()).await;
+        self.tell(&tool, &result, turn);
+        result
+    }
+
+    fn request(
+        &self,
+        tool: String,
+        arguments: Value,
+        asker: Arc<dyn Asker>,
+        model: Option<Arc<dyn CallerModel>>,
+        turn: &ActiveRequest,
+        reporter: Option<&Arc<Reporter>>,
+    ) -> CallRequest {
+        let progress: Arc<dyn Progress> = match reporter {
             Some(reporter) => reporter.clone(),
             None => Arc::new(NoProgress),
         };
-        let named = tool.clone();
         let session = self.options.session.clone();
         let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
         principal.holder.clone_from(&self.options.holder);
         principal.listener = Some(AgentLog::of(&turn.line.connection));
-        let model = ClientModel::of(&turn.line, &turn.peer);
-        principal.model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
-        let request = CallRequest {
+        principal.model = model;
+        CallRequest {
             stop: turn.pending.stop.clone(),
             progress,
             origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
             ..CallRequest::new(principal, tool, arguments)
-        };
-        let result = if let Some(UnusableCall { problem, hint }) = turn.unusable.clone() {
-            let mut error = ToolError::new(Code::Validation, problem);
-            error.hint = hint.map(str::to_owned);
-            self.calls.refuse(request, error).await
-        } else {
-            let call = self.calls.call(request);
-            match reporter {
-                Some(reporter) => reported(call, &reporter).await,
-                None => call.await,
-            }
-        };
-        say(&named, &result, turn);
+        }
+    }
+
+    /// Tells the client of the outcome of a call.
+    fn tell(&self, tool: &str, result: &CallResult, turn: &ActiveRequest) {
+        say(tool, result, turn);
         if result.meta.checkpoint.is_some() {
             self.notices.tell(Notice::Resource(CHECKPOINTS));
         }
-        result
+    }
+
+    /// Ends the calls that wait for the client's model.
+    pub(crate) fn end_suspended(&self) {
+        self.samples.end();
     }
 
     /// Returns the user's answer, if the request carries one.
@@ -209,8 +292,21 @@ impl<C: Calls> EngineCalls<C> {
     }
 }
 
-/// Waits for the call and reports its progress. No report is sent after this returns.
-async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -> CallResult {
+/// Makes a call, or records that it cannot be made. Holds no connection, so a connection can end first.
+async fn run<C: Calls>(calls: Arc<C>, request: CallRequest, unusable: Option<UnusableCall>) -> CallResult {
+    let Some(UnusableCall { problem, hint }) = unusable else { return calls.call(request).await };
+    let mut error = ToolError::new(Code::Validation, problem);
+    error.hint = hint.map(str::to_owned);
+    calls.refuse(request, error).await
+}
+
+fn broken() -> ErrorData {
+    ErrorData::internal_error("the call failed", None)
+}
+
+/// Waits for the future and reports progress meanwhile. No report is sent after this returns.
+async fn reported<T>(call: impl Future<Output = T>, reporter: Option<&Reporter>) -> T {
+    let Some(reporter) = reporter else { return call.await };
     tokio::pin!(call);
     let mut heartbeat = tokio::time::interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -168,6 +168,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn end(&self) -> BoxFuture<'_, ()> {
+        self.own.end_suspended();
         Box::pin(self.own.calls.end_session(&self.own.options.session))
     }
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, ByteReservation, CallId, CallResult, Class, Code, Example, Lane, Level, Meta, Outcome, Place,
+    AnyTool, ByteReservation, CallId, CallResult, CallerModel, Class, Code, Example, Lane, Level, Meta, Outcome, Place,
     PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
 };
 
@@ -32,8 +32,10 @@ pub(crate) struct Fake {
     pub(crate) shut_down: AtomicUsize,
     /// Ended sessions.
     pub(crate) ended: parking_lot::Mutex<Vec<String>>,
-    /// Releases calls of `gate`.
-    pub(crate) gate: Notify,
+    /// Releases calls of `gate`, and work that `leave` has left.
+    pub(crate) gate: Arc<Notify>,
+    /// Outcome of the work that `leave` has left.
+    pub(crate) left: Arc<parking_lot::Mutex<Option<Result<Value, ToolError>>>>,
 }
 
 struct FakeTool(Spec, Value);
@@ -86,7 +88,7 @@ impl Fake {
         let record = Presentation::Record;
         let mut tools = vec![fake_tool("text", Presentation::Text { field: "content" })];
         tools.extend(
-            ["record", "fail", "ask", "wait", "gate", "steps", "change"].map(|name| fake_tool(name, record)),
+            ["record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"].map(|name| fake_tool(name, record)),
         );
         Arc::new(Self { tools, ..Self::default() })
     }
@@ -126,6 +128,26 @@ impl Fake {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 Ok(json!({"steps": 3}))
+            }
+            "sample" => {
+                let (stop, stopped) = (request.stop.clone(), self.stopped.clone());
+                tokio::select! {
+                    biased;
+                    reason = requested(&stop) => {
+                        stopped.fetch_add(1, Ordering::SeqCst);
+                        Err(reason.into())
+                    }
+                    answers = sample(request.principal.model.clone(), request.arguments.clone()) => answers,
+                }
+            }
+            "leave" => {
+                let (left, gate) = (self.left.clone(), self.gate.clone());
+                let (model, arguments) = (request.principal.model.clone(), request.arguments.clone());
+                tokio::spawn(async move {
+                    gate.notified().await;
+                    *left.lock() = Some(sample(model, arguments).await);
+                });
+                Ok(json!({"left": true}))
             }
             "panic" => panic!("the handler of this request panics"),
             name => Err(ToolError::new(Code::NotFound, format!("there is no tool named `{name}`"))
@@ -195,6 +217,19 @@ impl Fake {
     fn next_call(&self) -> CallId {
         CallId(format!("c{}", self.calls.fetch_add(1, Ordering::SeqCst) + 1))
     }
+}
+
+/// Asks the caller's model once for each prompt, after as many seconds as the arguments say.
+async fn sample(model: Option<Arc<dyn CallerModel>>, arguments: Value) -> Result<Value, ToolError> {
+    let model = model.ok_or_else(|| ToolError::new(Code::Unavailable, "the caller offers no model"))?;
+    let mut answers = Vec::new();
+    for prompt in arguments["prompts"].as_array().into_iter().flatten() {
+        tokio::time::sleep(Duration::from_secs(arguments["after"].as_u64().unwrap_or(0))).await;
+        let content = json!([{"role": "user", "content": {"type": "text", "text": prompt}}]);
+        let answer = model.sample(json!({"messages": content, "maxTokens": 10})).await;
+        answers.push(answer.map_err(|error| ToolError::new(Code::Unavailable, format!("{error:?}")))?);
+    }
+    Ok(json!({"answers": answers}))
 }
 
 async fn requested(stop: &Stop) -> StopReason {

@@ -52,6 +52,7 @@ mod serve;
 mod server_backend;
 mod signed_state;
 mod stdio;
+mod suspended;
 mod tasks;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tool::{ByteReservation, Progress, visible};
 
+use crate::active_request::ActiveRequest;
 use crate::id::Id;
 use crate::outbox::{Message, Outbox};
 
@@ -47,6 +48,12 @@ impl Reporter {
     pub(crate) fn new(token: Id, outbox: Outbox) -> Self {
         let unwritten = Arc::new(AtomicBool::new(false));
         Self { token, outbox, started: Instant::now(), state: Mutex::default(), unwritten }
+    }
+
+    /// Returns the reporter of a request, if its client asks for progress.
+    pub(crate) fn of(turn: &ActiveRequest) -> Option<Arc<Self>> {
+        let token = turn.progress.clone()?;
+        Some(Arc::new(Self::new(token, turn.line.outbox.clone())))
     }
 
     /// Reports that the call is still running.

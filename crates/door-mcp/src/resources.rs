@@ -14,7 +14,7 @@ use tool::{ByteReservation, CallResult, Code, Outcome, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
-use crate::asker::{ElicitByRetry, NoQuestions};
+use crate::asker::{CurrentTask, ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
 use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
 use crate::server_backend::Reply;
@@ -152,7 +152,7 @@ async fn quietly<C: Calls>(
     arguments: Value,
     turn: &ActiveRequest,
 ) -> Result<Value, ErrorData> {
-    let nobody = Arc::new(ElicitByRetry::new(turn, own.options.elicitation, None).without_forms());
+    let nobody = Arc::new(ElicitByRetry::new(turn, CurrentTask::of(turn), own.options.elicitation, None).without_forms());
     given(own.accompanied(tool.to_owned(), arguments, nobody, turn).await)
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tool::SessionId;
 
 /// Validity of an answer to a question.
-const GOOD_FOR: Duration = Duration::from_mins(10);
+pub(crate) const GOOD_FOR: Duration = Duration::from_mins(10);
 
 /// Maximum number of open questions; for a new one, the oldest is dropped.
 const MAX_OPEN: usize = 1024;
@@ -103,6 +103,27 @@ impl Sealer {
         }
         let asked = state.open.remove(&question.number).ok_or(NotOurs)?;
         Ok((question, asked.elapsed()))
+    }
+
+    /// Creates the state of a suspended call.
+    pub(crate) fn seal_call(&self, number: u64) -> String {
+        let data = self.data_of_calls();
+        let options = SealOptions::new().associated_data(&data).ttl(GOOD_FOR);
+        self.codec.seal_with(&number.to_le_bytes(), &options)
+    }
+
+    /// Returns the number of the suspended call that the state belongs to. The caller makes sure that a
+    /// number counts once.
+    ///
+    /// # Errors
+    /// An error if the state was changed, belongs to another connection or to a question, or has expired.
+    pub(crate) fn open_call(&self, state: &str) -> Result<u64, NotOurs> {
+        let number = self.codec.open_with(state, &self.data_of_calls()).map_err(|_| NotOurs)?;
+        number.try_into().map(u64::from_le_bytes).map_err(|_| NotOurs)
+    }
+
+    fn data_of_calls(&self) -> Vec<u8> {
+        [b"call\0", self.session.0.as_bytes()].concat()
     }
 }
 

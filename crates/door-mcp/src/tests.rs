@@ -7,4 +7,5 @@ mod eras;
 mod hostile;
 mod ids;
 mod lifetime;
+mod sampling;
 mod tasks;
