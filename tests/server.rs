@@ -184,6 +184,33 @@ impl Server {
         }
     }
 
+    /// Makes one call as [`Server::call_answering`] does, by a client of revision 2026-07-28 with these
+    /// capabilities: the server asks in its responses, and the client repeats the call with the answers.
+    pub(crate) fn call_repeating(
+        &mut self,
+        tool: &str,
+        arguments: Value,
+        capabilities: Value,
+        mut answer: impl FnMut(&str, &Value) -> Value,
+    ) -> Value {
+        let mut params = json!({"name": tool, "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        }});
+        loop {
+            let mut response = self.answer("tools/call", params.clone());
+            let Some(requests) = response["result"]["inputRequests"].as_object() else {
+                return response["result"].take();
+            };
+            let answers = requests.iter().map(|(key, request)| {
+                (key.clone(), answer(request["method"].as_str().unwrap(), &request["params"]))
+            });
+            params["inputResponses"] = Value::Object(answers.collect());
+            params["requestState"] = response["result"]["requestState"].clone();
+        }
+    }
+
     /// Makes one call that must work, and returns its data.
     #[track_caller]
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {

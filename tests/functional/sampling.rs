@@ -97,3 +97,38 @@ fn an_agent_of_a_client_works_with_the_model_of_the_client_under_the_rules_of_th
     assert!(error["message"].as_str().unwrap().contains("tools"), "{error}");
     plain.end();
 }
+
+#[test]
+fn a_client_of_the_newest_revision_is_asked_in_the_responses_to_its_calls() {
+    let fixture = Fixture::with_files(&[("notes.txt", "the answer is 42\n")]);
+    fixture.configure("catalogue: full\n");
+    let mut server = Server::start(&fixture, &[]);
+    let mut prompts = Vec::new();
+    let arguments = json!({"prompt": "Say hello.", "max_tokens": 50});
+    let result = server.call_repeating("llm_call", arguments, json!({"sampling": {}}), |method, params| {
+        prompts.push((method.to_owned(), params["messages"][0]["content"][0]["text"].clone()));
+        said(json!({"type": "text", "text": "Hello."}), "endTurn")
+    });
+    assert_eq!(data_of("llm_call", &result)["response"], "Hello.", "{result:#}");
+    assert_eq!(prompts, [("sampling/createMessage".to_owned(), json!("Say hello."))]);
+    // An agent goes on after the call that created it, and asks by the next call.
+    let calls_tools = json!({"sampling": {"tools": {}}});
+    let read = json!({"type": "tool_use", "id": "u1", "name": "file_read", "input": {"path": "notes.txt"}});
+    let mut results = Vec::new();
+    let mut model = |_: &str, params: &Value| {
+        let last = params["messages"].as_array().unwrap().last().unwrap().clone();
+        results.push(last.to_string());
+        match results.len() {
+            1 => said(json!([read.clone()]), "toolUse"),
+            _ => said(json!({"type": "text", "text": "It is 42."}), "endTurn"),
+        }
+    };
+    let task = json!({"task_description": "Read the notes."});
+    let created = server.call_repeating("create_agent", task, calls_tools.clone(), &mut model);
+    assert_eq!(data_of("create_agent", &created)["model_name"], "client/any", "{created:#}");
+    let wait = json!({"wait_seconds": 30});
+    let listed = server.call_repeating("agent_list", wait, calls_tools, &mut model);
+    assert!(data_of("agent_list", &listed).to_string().contains("It is 42."), "{listed:#}");
+    assert!(results[1].contains("the answer is 42"), "{results:#?}");
+    server.end();
+}
