@@ -18,7 +18,7 @@ pub(crate) fn thinking(answers: impl Fn(&str, &[Value]) -> Reply + Send + Sync +
 }
 
 /// Returns the whole conversation of a request as text.
-fn whole(messages: &[Value]) -> String {
+pub(crate) fn whole(messages: &[Value]) -> String {
     messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -219,106 +219,6 @@ fn a_scheduled_task_in_words_is_carried_out_by_an_agent_within_the_limits_of_its
     assert_eq!(added.code, 0, "{}", added.stdout);
     limited.run(&["schedule", "run", "writer"]);
     assert!(!limited.workspace().join("c").exists());
-}
-
-#[test]
-fn an_agent_answers_the_question_of_the_agent_below_where_the_profile_permits_it_and_it_could_do_so_itself() {
-    let server = thinking(|last, messages| match last {
-        "Begin." => answer(
-            "",
-            &[(
-                "create_agent",
-                json!({"task_description": "Write d.", "sandbox_config": {"undoable": "table"}}),
-            )],
-        ),
-        "Write d." => answer("", &[("file_write", json!({"path": "d", "content": "approved"}))]),
-        _ if whole(messages).contains("Write d.") && !whole(messages).contains("Begin.") => {
-            answer(&format!("told: {last:.40}"), &[])
-        }
-        last if last.contains("approval_request") => {
-            let id = last.split("agent ").nth(1).unwrap().split(']').next().unwrap().to_owned();
-            let envelope = r#"{"type": "approval_response", "approved": true, "reason": "as planned"}"#;
-            answer("", &[("ask_agent", json!({"agent_id": id, "message": envelope}))])
-        }
-        last if last.contains("task_result") => answer("All is done.", &[]),
-        _ => answer("I wait.", &[]),
-    });
-    for permitted in [true, false] {
-        let fixture = Fixture::new();
-        let key = if permitted { ", parent_may_answer: moderate" } else { "" };
-        fixture.configure(&format!(
-            "models: {{providers: {{local: {{api: openai_compatible, url: \"{}\"}}}}, routes: {{usual: [local/small]}}}}\n\
-             catalogue: full\nsandbox_config: {{normal: {{allowed_hosts: [localhost]{key}}}}}\n",
-            server.url("")
-        ));
-        let run = fixture.run(&["run", "--json", "Begin."]);
-        let events = events(&run.stdout);
-        let asked = events.iter().find(|event| {
-            event["type"] == "message" && event["text"].as_str().unwrap().contains("approval_request")
-        });
-        assert_eq!(asked.is_some(), permitted, "{}{}", run.stdout, run.stderr);
-        assert_eq!(fixture.workspace().join("d").exists(), permitted, "{}", run.stdout);
-        assert_eq!(events.last().unwrap()["text"], "All is done.");
-        if let Some(asked) = asked {
-            let body = asked["text"].as_str().unwrap().split_once('\n').unwrap().1;
-            let envelope: Value = serde_json::from_str(body).unwrap();
-            assert_eq!(
-                (&envelope["type"], &envelope["action"]),
-                (&json!("approval_request"), &json!("file_write"))
-            );
-            assert_eq!(envelope["params"], json!({"path": "d", "content": "approved"}));
-            let written = fixture.recorded().into_iter().find(|row| row["tool"] == "file_write").unwrap();
-            assert_eq!(written["approved_by"], "agent 0", "{written}");
-        }
-    }
-}
-
-#[test]
-fn a_yes_counts_only_for_a_question_that_its_author_has_read() {
-    let (release, released) = std::sync::mpsc::channel();
-    let released = std::sync::Mutex::new(released);
-    let server = thinking(move |last, messages| match messages.len() {
-        2 => answer("", &[("file_write", json!({"path": "first", "content": "1"}))]),
-        4 => {
-            // The next question comes when the answer to the first one has been given.
-            released.lock().unwrap().recv().unwrap();
-            answer("", &[("file_write", json!({"path": "second", "content": "2"}))])
-        }
-        _ => answer(&format!("told: {last:.40}"), &[]),
-    });
-    let fixture = Fixture::new();
-    fixture.configure(&format!(
-        "models: {{providers: {{local: {{api: openai_compatible, url: \"{}\"}}}}, routes: {{usual: [local/small]}}}}\n\
-         sandbox_config: {{normal: {{allowed_hosts: [localhost], parent_may_answer: moderate}}}}\n",
-        server.url("")
-    ));
-    let mut client = crate::server::Server::start(&fixture, &["--catalogue", "full"]);
-    let created = client.data(
-        "create_agent",
-        json!({"task_description": "Write both.", "sandbox_config": {"undoable": "table"}}),
-    );
-    let id = created["agent_id"].as_str().unwrap().to_owned();
-    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
-    assert!(told.contains("approval_request") && told.contains("first"), "{told}");
-    let yes = json!({"agent_id": id, "message": r#"{"type": "approval_response", "approved": true}"#});
-    assert_eq!(client.data("ask_agent", yes.clone())["status"], "approved");
-    release.send(()).unwrap();
-    // This yes came late for the first question.
-    let mut late = json!({});
-    crate::harness::eventually("the second question", || {
-        late = crate::shown::error_of(&client.call("ask_agent", yes.clone()));
-        late["code"] != "ENOTFOUND"
-    });
-    assert_eq!(late["code"], "ECONFLICT", "{late}");
-    assert!(fixture.workspace().join("first").exists() && !fixture.workspace().join("second").exists());
-    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
-    assert!(told.contains("approval_request") && told.contains("second"), "{told}");
-    let no = json!({"agent_id": id, "message": r#"{"type": "approval_response", "approved": false, "reason": "enough"}"#});
-    assert_eq!(client.data("ask_agent", no)["status"], "denied");
-    let told = client.data("agent_list", json!({"wait_seconds": 60})).to_string();
-    assert!(told.contains("task_result") && told.contains("enough"), "{told}");
-    assert!(!fixture.workspace().join("second").exists());
-    client.end();
 }
 
 #[test]

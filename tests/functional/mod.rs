@@ -5,6 +5,7 @@ mod agent_clients;
 pub(crate) mod agents;
 pub(crate) mod agents_below;
 mod agents_hostile;
+mod agents_questions;
 mod agents_seen;
 mod approval_prompts;
 mod approvals;

@@ -10,7 +10,9 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, Resource,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError};
+use tool::{
+    CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError,
+};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
@@ -141,7 +143,14 @@ impl<C: Calls> EngineCalls<C> {
         let as_offered = Some(Arc::new(offered.model) as Arc<dyn CallerModel>);
         let request = CallRequest {
             stop: stop.clone(),
-            ..self.request(tool.clone(), arguments.clone(), asker.clone(), as_offered, turn, reporter.as_ref())
+            ..self.request(
+                tool.clone(),
+                arguments.clone(),
+                asker.clone(),
+                as_offered,
+                turn,
+                reporter.as_ref(),
+            )
         };
         let call = tokio::spawn(run(self.calls.clone(), request, turn.unusable.clone()));
         let call = RunningCall::new(RunningParts {
@@ -166,7 +175,7 @@ impl<C: Calls> EngineCalls<C> {
         call.attach(turn);
         match reported(self.samples.next_step(&mut call, turn), reporter.as_deref()).await {
             Step::Ended(result) => {
-                let result = result.ok_or_else(broken)?;
+                let result = *result.ok_or_else(broken)?;
                 self.tell(&call.tool, &result, turn);
                 Ok(self.outcome(result, &call.asker))
             }
@@ -219,7 +228,8 @@ impl<C: Calls> EngineCalls<C> {
         let model = SampleByRequest::of(&turn.line, &turn.peer);
         let model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
         let request = self.request(tool.clone(), arguments, asker, model, turn, reporter.as_ref());
-        let result = reported(run(self.calls.clone(), request, turn.unusable.clone()), reporter.as_deref()).await;
+        let result =
+            reported(run(self.calls.clone(), request, turn.unusable.clone()), reporter.as_deref()).await;
         self.tell(&tool, &result, turn);
         result
     }

@@ -11,8 +11,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, ByteReservation, CallId, CallResult, CallerModel, Class, Code, Example, Lane, Level, Meta, Outcome, Place,
-    PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
+    AnyTool, ByteReservation, CallId, CallResult, CallerModel, Class, Code, Example, Lane, Level, Meta,
+    Outcome, Place, PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
+    ToolError,
 };
 
 use crate::calls::Calls;
@@ -88,7 +89,8 @@ impl Fake {
         let record = Presentation::Record;
         let mut tools = vec![fake_tool("text", Presentation::Text { field: "content" })];
         tools.extend(
-            ["record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"].map(|name| fake_tool(name, record)),
+            ["record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"]
+                .map(|name| fake_tool(name, record)),
         );
         Arc::new(Self { tools, ..Self::default() })
     }

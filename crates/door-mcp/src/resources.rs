@@ -152,7 +152,9 @@ async fn quietly<C: Calls>(
     arguments: Value,
     turn: &ActiveRequest,
 ) -> Result<Value, ErrorData> {
-    let nobody = Arc::new(ElicitByRetry::new(turn, CurrentTask::of(turn), own.options.elicitation, None).without_forms());
+    let nobody = Arc::new(
+        ElicitByRetry::new(turn, CurrentTask::of(turn), own.options.elicitation, None).without_forms(),
+    );
     given(own.accompanied(tool.to_owned(), arguments, nobody, turn).await)
 }
 

@@ -30,7 +30,7 @@ impl CallerModel for SampleByRequest {
 
     fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
         Box::pin(async move {
-            let request: ServerRequest = request_of(params)?;
+            let request: ServerRequest = request_of(&params)?;
             // The deadline of the call bounds the wait, because models take their time.
             let answer = self.line.ask_for(request, None);
             match answer.await {
@@ -46,7 +46,7 @@ impl CallerModel for SampleByRequest {
 ///
 /// # Errors
 /// [`SampleError::Refused`] if the parameters have no form in MCP.
-pub(crate) fn request_of<T: DeserializeOwned>(params: Value) -> Result<T, SampleError> {
+pub(crate) fn request_of<T: DeserializeOwned>(params: &Value) -> Result<T, SampleError> {
     let request = json!({"method": "sampling/createMessage", "params": params});
     serde_json::from_value(request)
         .map_err(|error| SampleError::Refused(format!("the request has no form in MCP: {error}")))

@@ -57,7 +57,7 @@ impl CallerModel for SampleByRetry {
 
     fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
         Box::pin(async move {
-            let request = request_of(params)?;
+            let request = request_of(&params)?;
             let has_ended = self.own.is_closed();
             if !has_ended && let Some(task) = self.task.get() {
                 return ask_in(&task, request).await;
@@ -145,7 +145,7 @@ impl Drop for RunningCall {
 /// Next step of a running call.
 pub(crate) enum Step {
     /// The call has ended; without a result, it panicked.
-    Ended(Option<CallResult>),
+    Ended(Option<Box<CallResult>>),
     /// The call needs the model.
     Asks(Sample),
 }
@@ -197,7 +197,7 @@ impl Samples {
             let shared = async { self.shared.lock().await.recv().await };
             let sample = tokio::select! {
                 biased;
-                result = &mut parts.call => return Step::Ended(result.ok()),
+                result = &mut parts.call => return Step::Ended(result.ok().map(Box::new)),
                 Some(sample) = parts.samples.recv() => sample,
                 Some(sample) = shared => sample,
             };
@@ -209,7 +209,7 @@ impl Samples {
             tokio::spawn(async move {
                 let Sample { request, mut answer } = sample;
                 tokio::select! {
-                    // Nobody may wait any more.
+                    // The agent may have stopped waiting.
                     said = ask_in(&task, request) => drop(answer.send(said)),
                     () = answer.closed() => {}
                 }
@@ -232,8 +232,7 @@ impl Samples {
         });
         let expiry = expiry.abort_handle();
         suspended.calls.insert(number, SuspendedCall { call, answer, expiry });
-        let oldest =
-            if suspended.calls.len() > MAX_SUSPENDED { suspended.calls.pop_first() } else { None };
+        let oldest = if suspended.calls.len() > MAX_SUSPENDED { suspended.calls.pop_first() } else { None };
         // The end of a call runs callbacks, which may use this connection.
         drop(suspended);
         drop(oldest);
@@ -265,6 +264,8 @@ impl Samples {
     /// Cancels all suspended calls.
     pub(crate) fn end(&self) {
         let ended = std::mem::take(&mut self.suspended.lock().calls);
-        ended.values().for_each(|call| call.expiry.abort());
+        for call in ended.values() {
+            call.expiry.abort();
+        }
     }
 }

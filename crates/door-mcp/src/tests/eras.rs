@@ -102,5 +102,8 @@ async fn the_list_is_the_same_every_time() {
     assert_eq!(beyond["error"]["code"], -32602, "{beyond}");
     let names: Vec<&Value> =
         first["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(json!(names), json!(["text", "record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"]));
+    assert_eq!(
+        json!(names),
+        json!(["text", "record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"])
+    );
 }

@@ -94,7 +94,7 @@ async fn a_call_that_nobody_continues_is_cancelled() {
     let mut client = Client::of(&fake);
     let arguments = json!({"prompts": ["a"]});
     let late = sample(&mut client, &arguments, json!({})).await;
-    tokio::time::advance(GOOD_FOR - Duration::from_secs(1)).await;
+    tokio::time::advance(GOOD_FOR.checked_sub(Duration::from_secs(1)).unwrap()).await;
     settle().await;
     assert_eq!(stopped(&fake), 0);
     tokio::time::advance(Duration::from_secs(2)).await;
@@ -127,7 +127,8 @@ async fn the_newest_request_of_a_call_cancels_it_and_an_older_one_does_not() {
     client.send(cancel("sample")).await;
     settle().await;
     assert_eq!(stopped(&fake), 0, "this request was answered");
-    let mut params = json!({"name": "sample", "arguments": arguments, "_meta": modern_meta(&json!({"sampling": {}}))});
+    let mut params =
+        json!({"name": "sample", "arguments": arguments, "_meta": modern_meta(&json!({"sampling": {}}))});
     params.as_object_mut().unwrap().extend(said(&first, "1").as_object().unwrap().clone());
     client.send(json!({"jsonrpc": "2.0", "id": "second", "method": "tools/call", "params": params})).await;
     settle().await;
@@ -172,7 +173,8 @@ async fn work_that_outlives_its_call_asks_by_another_call_of_the_connection() {
     let fake = Fake::new();
     let mut client = Client::of(&fake);
     let capabilities = json!({"sampling": {}});
-    let left = call(&mut client, "leave", &json!({"prompts": ["left?"]}), capabilities.clone(), json!({})).await;
+    let left =
+        call(&mut client, "leave", &json!({"prompts": ["left?"]}), capabilities.clone(), json!({})).await;
     assert_eq!(left["result"]["structuredContent"]["left"], true, "{left}");
     // Without an open call, the question waits.
     settle().await;
