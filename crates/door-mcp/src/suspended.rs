@@ -147,7 +147,7 @@ pub(crate) enum Step {
     /// The call has ended; without a result, it panicked.
     Ended(Option<Box<CallResult>>),
     /// The call needs the model.
-    Asks(Sample),
+    Asks(Box<Sample>),
 }
 
 /// Suspended calls of one connection, and the requests to its model.
@@ -204,7 +204,7 @@ impl Samples {
             if sample.answer.is_closed() {
                 continue;
             }
-            let Some(task) = turn.task.get().cloned() else { return Step::Asks(sample) };
+            let Some(task) = turn.task.get().cloned() else { return Step::Asks(Box::new(sample)) };
             // The request has become a task meanwhile, which asks without ending.
             tokio::spawn(async move {
                 let Sample { request, mut answer } = sample;
