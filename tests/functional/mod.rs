@@ -68,6 +68,7 @@ mod recipes;
 mod recommended;
 mod reload;
 mod resources;
+mod run_code;
 mod sampling;
 mod schedules;
 mod screen;

@@ -26,6 +26,7 @@ pub(crate) mod placeholders;
 mod protected_files;
 mod reach;
 pub(crate) mod reading;
+mod scripts;
 mod search_path;
 mod secrets;
 mod sessions;

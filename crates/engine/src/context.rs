@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::cell_spec::CellSpecTask;
 use crate::later_calls::CallsOnBehalf;
 use crate::redact::CoveredProgress;
+use crate::script_cell::CallsOfScript;
 use crate::secrets::Secrets;
 use crate::{Engine, commit_changes, hosts, snapshot};
 
@@ -39,6 +40,9 @@ impl Engine {
             services.insert(source.clone());
             let effects = call.effects.iter().map(|part| part.effect.clone()).collect();
             services.insert(Arc::new(DecidedEffects(effects)));
+        }
+        if spec.lane == tool::Lane::Script {
+            services.insert(Arc::new(CallsOfScript::of(self, call)));
         }
         let mut told = Vec::new();
         if let Some(specified) = cell {

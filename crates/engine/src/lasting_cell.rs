@@ -45,7 +45,7 @@ impl Lasting {
                 Effect::UseTool { server, .. } => Some(Self::Service(server.clone())),
                 _ => None,
             }),
-            Lane::Read | Lane::Write | Lane::Command => None,
+            Lane::Read | Lane::Write | Lane::Script | Lane::Command => None,
         }
     }
 }

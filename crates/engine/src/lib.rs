@@ -65,6 +65,7 @@ mod retained_output;
 mod rules_in_force;
 mod running;
 mod saved_contents;
+mod script_cell;
 mod secrets;
 mod settle_checkpoints;
 mod small_file;

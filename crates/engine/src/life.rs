@@ -127,6 +127,7 @@ impl Engine {
         // Specify the cell concurrently, because neither step needs the other.
         let cell = self.specify(call, tool.spec().lane);
         self.prepare_lasting(call, tool.spec().lane);
+        self.prepare_script(call, tool.spec().lane)?;
         self.record_intent(call, &tool).await?;
         let before = self.checkpoint(call, &prepared, &tool).await?;
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;

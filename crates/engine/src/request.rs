@@ -7,6 +7,7 @@ use policy::Ceiling;
 use serde_json::Value;
 use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
 
+use crate::call::Call;
 use crate::{AgentListener, Allowance, Asker, Budget, Origin};
 
 /// Call in the form in which a door submits it.
@@ -101,6 +102,23 @@ impl Principal {
         Self { session, holder: None, memory: None, ..self.clone().within(wanted) }
     }
 
+    /// Returns the principal of the calls of a script that a call runs: the call's own, with the call as the parent.
+    pub(crate) fn of_script(call: &Call) -> Self {
+        Self {
+            door: Door::Internal(Internal::Script),
+            session: call.session.clone(),
+            holder: call.holder.clone(),
+            parent: Some(call.id.clone()),
+            memory: call.memory.clone(),
+            dialect: call.dialect,
+            asker: call.asker.clone(),
+            model: call.model.clone(),
+            listener: None,
+            ceiling: call.ceiling.clone(),
+            budget: call.budget.clone(),
+        }
+    }
+
     /// Limits what the principal may do, in addition to its ceiling.
     #[must_use]
     pub fn within(self, ceiling: &Ceiling) -> Self {
@@ -153,6 +171,8 @@ pub enum Internal {
     Schedule,
     /// The loop of an agent, on behalf of whoever started the agent.
     Agent,
+    /// A script, on behalf of whoever runs the script.
+    Script,
 }
 
 impl Door {
@@ -173,6 +193,7 @@ impl Door {
             Door::Internal(Internal::CodeWatcher) => "code-watcher",
             Door::Internal(Internal::Schedule) => "schedule",
             Door::Internal(Internal::Agent) => "agent",
+            Door::Internal(Internal::Script) => "script",
         }
     }
 }

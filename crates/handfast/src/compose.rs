@@ -20,6 +20,7 @@ use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
+use tools_code::Scripts;
 use tools_graph::CodeGraphs;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
@@ -37,8 +38,8 @@ use crate::job_runtime::job_runtime;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
-    BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place,
-    program, real, state_folder,
+    BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, SCRIPTS_FOLDER, VAULT_FOLDER,
+    create_private, place, program, real, state_folder,
 };
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
@@ -211,6 +212,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     let browsers = browsers(&state, &place.workspace, &host_environment);
     services.insert(browsers.clone());
+    services.insert(Arc::new(scripts(&state)));
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
     let jobs = Arc::new(job_runtime(
@@ -331,6 +333,13 @@ fn browsers(state: &Path, workspace: &Path, host_environment: &HostEnvironment) 
     let folder = state.join(BROWSERS_FOLDER);
     sandbox::remove_left_folders(&folder);
     Browsers::new(browser_program::find((state, workspace), host_environment), folder)
+}
+
+/// Returns the place of scripts, and removes the folders that killed processes left there.
+fn scripts(state: &Path) -> Scripts {
+    let folder = state.join(SCRIPTS_FOLDER);
+    sandbox::remove_left_folders(&folder);
+    Scripts::new(folder)
 }
 
 /// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is

@@ -19,6 +19,9 @@ use crate::run_options::RunOptions;
 pub(crate) const VAULT_FOLDER: &str = "vault";
 /// Name of the folder within the state folder with a folder for each running browser.
 pub(crate) const BROWSERS_FOLDER: &str = "browsers";
+
+/// Folder of running scripts, in the state folder.
+pub(crate) const SCRIPTS_FOLDER: &str = "scripts";
 /// Folder of the pictures of questions in the state.
 pub(crate) const PICTURES_FOLDER: &str = "pictures";
 /// Name of the folder within the state folder that earlier versions used for interrupted downloads.

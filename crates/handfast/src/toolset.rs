@@ -39,6 +39,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
     let families = [
         tools_files::tools(),
         tools_shell::tools(),
+        tools_code::tools(),
         tools_web::tools(),
         tools_browser::tools(),
         tools_data::tools(&needed.databases, &needed.skills),

@@ -14,7 +14,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use crate::error::SandboxError;
 use crate::isolation::CellHost;
-use crate::session::{Lifetime, Session};
+use crate::limits::values::LimitInForce;
+use crate::outcome::Exit;
+use crate::session::{Ending, Lifetime, Phase, Session};
 use crate::spec::{CellSpec, Command, Program};
 
 /// Pipe from the caller to the program.
@@ -131,6 +133,26 @@ impl PipedProgram {
         let bytes = self.session.status().bytes;
         let part = self.session.read(bytes.saturating_sub(SHOWN as u64), SHOWN);
         part.map(|part| String::from_utf8_lossy(&part.bytes).trim().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns the beginning of what the program printed besides its answers, and the number of all bytes.
+    ///
+    /// # Errors
+    /// The error of reading what is stored on disk.
+    pub fn printed(&self, limit: usize) -> io::Result<(Vec<u8>, u64)> {
+        let bytes = self.session.status().bytes;
+        Ok((self.session.read(0, limit)?.bytes, bytes))
+    }
+
+    /// Returns the exit status of the program, if the program itself has ended, and the limit for which a process
+    /// was killed.
+    pub fn exit(&self) -> (Option<Exit>, Option<LimitInForce>) {
+        let status = self.session.status();
+        let exit = match status.phase {
+            Phase::Starting | Phase::Running => None,
+            Phase::Left(exit) | Phase::Ended(Ending { exit, .. }) => Some(exit),
+        };
+        (exit, status.exceeded)
     }
 
     /// Asks every process of the cell to end. Does not wait.

@@ -19,6 +19,7 @@ mod effect;
 mod error;
 mod front_matter;
 mod id;
+mod inner_calls;
 mod json_size;
 mod level;
 mod nearest;
@@ -52,6 +53,7 @@ pub use effect::{Access, CommandLine, DecidedEffects, Effect, PageAccess, path_t
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use front_matter::split_front_matter;
 pub use id::{CallId, SessionId, names_id, short_ids};
+pub use inner_calls::InnerCalls;
 pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;
 pub use nearest::{MISSPELT, distance, nearest};

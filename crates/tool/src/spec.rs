@@ -109,6 +109,9 @@ pub enum Lane {
     /// Lane for calls that use a long-lived program of their own cell, such as an MCP server or a plugin, bounded
     /// like reads. Each gets a source of that cell. The plan names the program by an effect `UseTool`.
     Service,
+    /// Lane for calls that run a script, whose inner calls are admitted by their own lanes. Each gets a source of a
+    /// cell without files of the user and without a network, and the service [`InnerCalls`](crate::InnerCalls).
+    Script,
     /// Lane for commands and other heavy calls, bounded in number (5 run, 10 wait, the 16th is
     /// refused).
     Command,

@@ -1,0 +1,44 @@
+//! Scripts that call tools.
+//!
+//! `lib.rs` is only the list of tools; each tool is one file.
+
+mod exchange;
+mod run_code;
+mod running;
+mod signatures;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+use tool::{AnyTool, ErasedTool};
+
+pub use run_code::RunCode;
+
+/// Maximum number of scripts that run at the same time. Further ones wait.
+const MOST_SCRIPTS: usize = 8;
+
+/// Place of the folders of scripts, and the number of scripts that may still start.
+#[derive(Debug)]
+pub struct Scripts {
+    folder: PathBuf,
+    next: AtomicU64,
+    permits: Semaphore,
+}
+
+impl Scripts {
+    /// Creates the place. The folder need not exist.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, next: AtomicU64::new(1), permits: Semaphore::new(MOST_SCRIPTS) }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Returns the tools of this family, in listing order.
+pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+    vec![ErasedTool::tool(RunCode)]
+}

@@ -1,0 +1,308 @@
+//! One script in its cell, from its start to its end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox::{CellRequest, CellSource, Exit, Lifetime, PipedAs, PipedProgram, ProgramFolder, ProgramPipes};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+use tool::{Code, Context, InnerCalls, StopReason, ToolError};
+
+use crate::Scripts;
+use crate::exchange::{self, LONGEST_LINE, Lines, Message};
+use crate::run_code::{Language, Output};
+use crate::signatures::signatures;
+
+/// Maximum number of calls of one script.
+const MOST_CALLS: u32 = 1_000;
+
+/// Number of calls beyond [`MOST_CALLS`] that are answered with an error. The next one ends the script.
+const MOST_REFUSALS: u32 = 100;
+
+/// Bytes of a script's output that are returned. The layers cut the text further, and keep the whole.
+const OUTPUT_LIMIT: usize = 1024 * 1024;
+
+/// Interval in which a script is checked that has left processes behind.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Time after which a script ends in any case. The deadline of its call comes before.
+const LIFETIME: Lifetime = Lifetime { idle: Duration::from_mins(15), absolute: Duration::from_mins(15) };
+
+/// Exit code of a shell that does not find the program.
+const NOT_FOUND: i64 = 127;
+
+/// Reason why the loop of calls ended.
+enum End {
+    /// The script says that it has ended.
+    Said(i64),
+    /// The script has ended.
+    Gone,
+    Stopped(StopReason),
+    Failed(ToolError),
+}
+
+/// Runs a script.
+///
+/// # Errors
+/// `EUNAVAILABLE` without the language or a cell; `ETIMEOUT` and `ECANCELLED` with what the script printed;
+/// `EQUOTA` if it does not end after its last call.
+pub(crate) async fn run(context: &Context, language: Language, code: String) -> Result<Output, ToolError> {
+    let scripts = context.service::<Scripts>()?;
+    let calls = context.service::<Arc<dyn InnerCalls>>()?;
+    let stopped = stop_of(context);
+    let _permit = tokio::select! {
+        permit = scripts.permits.acquire() => permit.map_err(|_| ToolError::internal("scripts have ended"))?,
+        reason = stopped.clone().reason() => return Err(reason.into()),
+    };
+    let source = context.service::<CellSource>()?;
+    let number = scripts.next_number();
+    let (parent, known) = (scripts.folder.clone(), signatures(&calls.tools()));
+    let started =
+        tokio::task::spawn_blocking(move || start(&parent, number, &source, language, &code, &known));
+    let (program, pipes, ended) =
+        started.await.map_err(|panic| ToolError::internal("the script was not started").because(panic))??;
+    let mut script = Script { context, calls: calls.as_ref().as_ref(), made: 0, failed: 0 };
+    let end = script.serve(&program, pipes, ended, stopped).await;
+    let (made, failed) = (script.made, script.failed);
+    let closed = tokio::task::spawn_blocking(move || close(&program)).await;
+    let closed = closed.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
+    let (text, truncated, exit) = closed.map_err(|error| {
+        ToolError::new(Code::Runtime, "the output of the script cannot be read").because(error)
+    })?;
+    let exit_code = match (&end, exit) {
+        (End::Said(code), _) => *code,
+        (_, Some(Exit::Code(code))) => i64::from(code),
+        (_, Some(Exit::Signal(signal))) => 128 + i64::from(signal),
+        (_, None) => 128,
+    };
+    let output = Output { output: text, exit_code, calls: made, failed_calls: failed, truncated };
+    let with_output = |error: ToolError| match serde_json::to_value(&output) {
+        Ok(data) => error.data(data),
+        Err(_) => error,
+    };
+    match end {
+        End::Stopped(reason) => Err(with_output(reason.into())),
+        End::Failed(error) => Err(with_output(error)),
+        End::Gone if exit_code == NOT_FOUND && made == 0 => {
+            let message = format!("there is no {} for scripts here", language.program());
+            Err(with_output(ToolError::new(Code::Unavailable, message))
+                .hint("use the other language, or call the tools one by one"))
+        }
+        End::Said(_) | End::Gone => Ok(output),
+    }
+}
+
+/// Signal of a call as a channel.
+fn stop_of(context: &Context) -> Stopped {
+    let (sender, receiver) = watch::channel(None);
+    context.stop.on_request(move |reason| {
+        sender.send_replace(Some(reason));
+    });
+    Stopped(receiver)
+}
+
+#[derive(Clone)]
+struct Stopped(watch::Receiver<Option<StopReason>>);
+
+impl Stopped {
+    /// Waits for the stop. A call that ends without one never returns from here.
+    async fn reason(mut self) -> StopReason {
+        let found = self.0.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+        match found {
+            Some(reason) => reason,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+type Started = (PipedProgram, ProgramPipes, watch::Receiver<bool>);
+
+/// Starts a script. Blocks for some milliseconds.
+fn start(
+    parent: &std::path::Path,
+    number: u64,
+    source: &CellSource,
+    language: Language,
+    code: &str,
+    known: &str,
+) -> Result<Started, ToolError> {
+    let of_folder = |error: io::Error| {
+        ToolError::new(Code::Runtime, "the folder of the script cannot be made").because(error)
+    };
+    let folder = ProgramFolder::make(parent, number).map_err(of_folder)?;
+    let path = folder.path().to_owned();
+    let (runner, script) = language.files();
+    for (name, content) in [(runner, language.bootstrap()), (script, code), ("tools.json", known)] {
+        fs::write(path.join(name), content).map_err(of_folder)?;
+    }
+    let cell = source.cell(CellRequest::apart(path.clone())).map_err(|error| {
+        match error.downcast::<ToolError>() {
+            Ok(error) => *error,
+            Err(error) => {
+                ToolError::new(Code::Unavailable, format!("there is no cell for the script: {error}"))
+            }
+        }
+    })?;
+    let (ended, has_ended) = watch::channel(false);
+    let words = language.words(path.join(runner));
+    let piped = PipedProgram::start(
+        folder,
+        cell,
+        (words, PathBuf::from("/tmp")),
+        PipedAs::ThreeAndFour,
+        LIFETIME,
+        move || {
+            ended.send_replace(true);
+        },
+    );
+    let (program, pipes) = piped.map_err(|error| {
+        ToolError::new(Code::Unavailable, "the cell of the script cannot be made").because(error)
+    })?;
+    Ok((program, pipes, has_ended))
+}
+
+/// Ends every process of a script. Returns what it printed, true if that is not all, and its exit status.
+fn close(program: &PipedProgram) -> io::Result<(String, bool, Option<Exit>)> {
+    let (exit, _) = program.exit();
+    program.end();
+    let (bytes, whole) = program.printed(OUTPUT_LIMIT)?;
+    let is_cut = (bytes.len() as u64) < whole;
+    let exit = exit.or_else(|| program.exit().0);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), is_cut, exit))
+}
+
+struct Script<'a> {
+    context: &'a Context,
+    calls: &'a dyn InnerCalls,
+    made: u32,
+    failed: u32,
+}
+
+impl Script<'_> {
+    /// Answers the calls of a script until it ends.
+    async fn serve(
+        &mut self,
+        program: &PipedProgram,
+        pipes: ProgramPipes,
+        mut ended: watch::Receiver<bool>,
+        stopped: Stopped,
+    ) -> End {
+        let broken = |error: io::Error| {
+            End::Failed(ToolError::new(Code::Runtime, "the pipes of the script are broken").because(error))
+        };
+        let (mut reader, mut writer) =
+            match (pipe::Receiver::from_owned_fd(pipes.output), pipe::Sender::from_owned_fd(pipes.input)) {
+                (Ok(reader), Ok(writer)) => (reader, writer),
+                (Err(error), _) | (_, Err(error)) => return broken(error),
+            };
+        // A second writer keeps the pipe from looking ended, so the end of the processes decides.
+        let _until_end = pipes.until_connected;
+        let mut lines = Lines::default();
+        let mut chunk = vec![0; 64 * 1024];
+        let mut check = tokio::time::interval(CHECK_INTERVAL);
+        loop {
+            while let Some(message) = lines.take() {
+                let answer = match message {
+                    Message::End(code) => return End::Said(code),
+                    Message::Garbage(reason) => exchange::refusal(&exchange::garbage(reason)),
+                    Message::Call { tool, arguments } => {
+                        if self.made >= MOST_CALLS + MOST_REFUSALS {
+                            let message = format!("the script goes on after {MOST_CALLS} calls");
+                            return End::Failed(
+                                ToolError::new(Code::Quota, message)
+                                    .hint("split the work over several scripts"),
+                            );
+                        }
+                        self.call(tool, arguments).await
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    reason = stopped.clone().reason() => return End::Stopped(reason),
+                    written = writer.write_all(&answer) => {
+                        // A script that has ended reads no answer.
+                        if written.is_err() {
+                            return End::Gone;
+                        }
+                    }
+                    _ = ended.wait_for(|ended| *ended) => return End::Gone,
+                }
+            }
+            tokio::select! {
+                biased;
+                reason = stopped.clone().reason() => return End::Stopped(reason),
+                read = reader.read(&mut chunk) => match read {
+                    Ok(count) if lines.add(&chunk[..count]) => {}
+                    Ok(_) => {
+                        let message = format!("the script sent a line of more than {LONGEST_LINE} bytes");
+                        return End::Failed(ToolError::new(Code::Quota, message)
+                            .hint("write large data by several calls"));
+                    }
+                    Err(error) => return broken(error),
+                },
+                _ = ended.wait_for(|ended| *ended) => return End::Gone,
+                // Processes that the script has left behind end with it.
+                _ = check.tick() => if program.exit().0.is_some() {
+                    return End::Gone;
+                },
+            }
+        }
+    }
+
+    /// Makes a call. Returns the line of its answer.
+    async fn call(&mut self, tool: String, arguments: serde_json::Value) -> Vec<u8> {
+        self.made += 1;
+        if self.made > MOST_CALLS {
+            self.failed += 1;
+            let error = ToolError::new(
+                Code::Quota,
+                format!("the script has made {MOST_CALLS} calls, which is the maximum"),
+            );
+            return exchange::refusal(&error.hint("end the script, and go on with another one"));
+        }
+        self.context.progress.report(u64::from(self.made), None, &tool);
+        // An inner call ends soon after the stop of the script, which it shares.
+        let result = self.calls.call(tool, arguments).await;
+        self.failed += u32::from(result.error().is_some());
+        exchange::answer(&result)
+    }
+}
+
+impl Language {
+    /// Returns the names of the file that runs the script, and of the script.
+    fn files(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Python => ("run.py", "script.py"),
+            Self::JavaScript => ("run.mjs", "script.mjs"),
+        }
+    }
+
+    fn bootstrap(self) -> &'static str {
+        match self {
+            Self::Python => include_str!("scripts/python.py"),
+            Self::JavaScript => include_str!("scripts/javascript.mjs"),
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::JavaScript => "node",
+        }
+    }
+
+    fn words(self, runner: PathBuf) -> Vec<OsString> {
+        // Python takes no module from the folder or the environment.
+        let options: &[&str] = match self {
+            Self::Python => &["-I"],
+            Self::JavaScript => &["--no-warnings"],
+        };
+        let words = std::iter::once(self.program()).chain(options.iter().copied()).map(OsString::from);
+        words.chain([runner.into()]).collect()
+    }
+}
