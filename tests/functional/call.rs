@@ -172,6 +172,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "file_move",
             "shell_execute",
             "shell_session",
+            "run_code",
             "fetch_url",
             "browser_connect",
             "browser_navigate",

@@ -7,7 +7,6 @@ use policy::Ceiling;
 use serde_json::Value;
 use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
 
-use crate::call::Call;
 use crate::{AgentListener, Allowance, Asker, Budget, Origin};
 
 /// Call in the form in which a door submits it.
@@ -102,21 +101,10 @@ impl Principal {
         Self { session, holder: None, memory: None, ..self.clone().within(wanted) }
     }
 
-    /// Returns the principal of the calls of a script that a call runs: the call's own, with the call as the parent.
-    pub(crate) fn of_script(call: &Call) -> Self {
-        Self {
-            door: Door::Internal(Internal::Script),
-            session: call.session.clone(),
-            holder: call.holder.clone(),
-            parent: Some(call.id.clone()),
-            memory: call.memory.clone(),
-            dialect: call.dialect,
-            asker: call.asker.clone(),
-            model: call.model.clone(),
-            listener: None,
-            ceiling: call.ceiling.clone(),
-            budget: call.budget.clone(),
-        }
+    /// Puts the principal under the limits of the call on behalf of which it acts.
+    #[must_use]
+    pub(crate) fn under(self, ceiling: &Ceiling, budget: &Budget) -> Self {
+        Self { budget: budget.clone(), ..self.within(ceiling) }
     }
 
     /// Limits what the principal may do, in addition to its ceiling.

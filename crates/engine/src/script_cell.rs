@@ -28,8 +28,16 @@ pub(crate) struct CallsOfScript {
 
 impl CallsOfScript {
     pub(crate) fn of(engine: &Arc<Engine>, call: &Call) -> Arc<dyn InnerCalls> {
-        let (engine, stop) = (engine.clone(), call.stop.clone());
-        Arc::new(Self { engine, principal: Principal::of_script(call), stop })
+        let door = Door::Internal(Internal::Script);
+        let principal = Principal::new(door, call.session.clone(), call.dialect, call.asker.clone());
+        let principal = Principal {
+            holder: call.holder.clone(),
+            parent: Some(call.id.clone()),
+            memory: call.memory.clone(),
+            model: call.model.clone(),
+            ..principal.under(&call.ceiling, &call.budget)
+        };
+        Arc::new(Self { engine: engine.clone(), principal, stop: call.stop.clone() })
     }
 }
 

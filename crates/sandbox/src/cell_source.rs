@@ -40,10 +40,10 @@ pub struct CellRequest {
 pub enum WorkspaceView {
     /// Neither the workspace nor another folder of the user.
     Hidden,
-    /// What a command sees, read-only.
+    /// Folders and files that a command sees, read-only.
     #[default]
     ReadOnly,
-    /// What a background command sees and writes.
+    /// Folders and files that a background command sees and writes.
     Writable,
 }
 

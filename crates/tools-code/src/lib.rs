@@ -1,8 +1,10 @@
 //! Scripts that call tools.
 //!
-//! `lib.rs` is only the list of tools; each tool is one file.
+//! `lib.rs` is only the list of tools; each tool is one file. A script runs in the cell that the engine supplies
+//! (`engine/src/script_cell.rs`), where it reaches nothing but its tools.
 
 mod exchange;
+mod language;
 mod run_code;
 mod running;
 mod signatures;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tool::{
     Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::running;
+use crate::language::Language;
+use crate::running::{self, Output};
 
 /// Maximum number of bytes of a script.
 const LONGEST_SCRIPT: usize = 1024 * 1024;
@@ -33,40 +34,6 @@ pub struct Args {
     #[serde(default)]
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<u32>,
-}
-
-// The variants have no doc comments: without them the schema is a plain list of names, which every
-// provider accepts.
-/// Language of a script.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Language {
-    #[default]
-    Python,
-    JavaScript,
-}
-
-/// Result of `run_code`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Output {
-    /// Text that the script printed, on both outputs.
-    pub(crate) output: String,
-    /// Exit code of the script; 128 and more if a signal ended it.
-    pub(crate) exit_code: i64,
-    /// Number of calls that the script made.
-    pub(crate) calls: u32,
-    /// Number of these calls that failed.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) failed_calls: u32,
-    /// True if the script printed more than is kept.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) truncated: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde demands a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Tool for RunCode {
@@ -117,5 +84,23 @@ impl Tool for RunCode {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         running::run(context, args.language, args.code).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::{Code, ErasedTool};
+
+    use super::*;
+
+    #[test]
+    fn a_script_that_is_empty_or_too_long_is_refused_as_refuses_the_schema() {
+        let tool = ErasedTool::tool(RunCode);
+        let place = testkit::Workspace::new().place();
+        for code in [" \n".to_owned(), "x".repeat(LONGEST_SCRIPT + 1)] {
+            let refused = tool.prepare(serde_json::json!({ "code": code }), &place).err().unwrap();
+            assert_eq!(refused.code, Code::Validation, "{refused}");
+        }
+        assert!(tool.prepare(serde_json::json!({"code": "print(1)"}), &place).is_ok());
     }
 }

@@ -1,6 +1,5 @@
 //! One script in its cell, from its start to its end.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -8,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::{CellRequest, CellSource, Exit, Lifetime, PipedAs, PipedProgram, ProgramFolder, ProgramPipes};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -15,7 +16,7 @@ use tool::{Code, Context, InnerCalls, StopReason, ToolError};
 
 use crate::Scripts;
 use crate::exchange::{self, LONGEST_LINE, Lines, Message};
-use crate::run_code::{Language, Output};
+use crate::language::Language;
 use crate::signatures::signatures;
 
 /// Maximum number of calls of one script.
@@ -35,6 +36,28 @@ const LIFETIME: Lifetime = Lifetime { idle: Duration::from_mins(15), absolute: D
 
 /// Exit code of a shell that does not find the program.
 const NOT_FOUND: i64 = 127;
+
+/// Result of `run_code`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Text that the script printed, on both outputs.
+    pub(crate) output: String,
+    /// Exit code of the script; 128 and more if a signal ended it.
+    pub(crate) exit_code: i64,
+    /// Number of calls that the script made.
+    pub(crate) calls: u32,
+    /// Number of these calls that failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) failed_calls: u32,
+    /// True if the script printed more than is kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) truncated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde demands a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
 
 /// Reason why the loop of calls ended.
 enum End {
@@ -270,39 +293,5 @@ impl Script<'_> {
         let result = self.calls.call(tool, arguments).await;
         self.failed += u32::from(result.error().is_some());
         exchange::answer(&result)
-    }
-}
-
-impl Language {
-    /// Returns the names of the file that runs the script, and of the script.
-    fn files(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Python => ("run.py", "script.py"),
-            Self::JavaScript => ("run.mjs", "script.mjs"),
-        }
-    }
-
-    fn bootstrap(self) -> &'static str {
-        match self {
-            Self::Python => include_str!("scripts/python.py"),
-            Self::JavaScript => include_str!("scripts/javascript.mjs"),
-        }
-    }
-
-    fn program(self) -> &'static str {
-        match self {
-            Self::Python => "python3",
-            Self::JavaScript => "node",
-        }
-    }
-
-    fn words(self, runner: PathBuf) -> Vec<OsString> {
-        // Python takes no module from the folder or the environment.
-        let options: &[&str] = match self {
-            Self::Python => &["-I"],
-            Self::JavaScript => &["--no-warnings"],
-        };
-        let words = std::iter::once(self.program()).chain(options.iter().copied()).map(OsString::from);
-        words.chain([runner.into()]).collect()
     }
 }

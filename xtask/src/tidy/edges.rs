@@ -180,6 +180,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
             "fetch",
             "handfast",
             "mcp-client",
+            "tools-code",
         ],
         "tools, policy and mechanisms know no async runtime",
     ),
