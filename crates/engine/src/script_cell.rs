@@ -30,13 +30,11 @@ impl CallsOfScript {
     pub(crate) fn of(engine: &Arc<Engine>, call: &Call) -> Arc<dyn InnerCalls> {
         let door = Door::Internal(Internal::Script);
         let principal = Principal::new(door, call.session.clone(), call.dialect, call.asker.clone());
-        let principal = Principal {
-            holder: call.holder.clone(),
-            parent: Some(call.id.clone()),
-            memory: call.memory.clone(),
-            model: call.model.clone(),
-            ..principal.under(&call.ceiling, &call.budget)
-        };
+        let mut principal = principal.under(&call.ceiling, &call.budget);
+        principal.holder.clone_from(&call.holder);
+        principal.parent = Some(call.id.clone());
+        principal.memory.clone_from(&call.memory);
+        principal.model.clone_from(&call.model);
         Arc::new(Self { engine: engine.clone(), principal, stop: call.stop.clone() })
     }
 }

@@ -9,13 +9,13 @@ use tool::{
 };
 
 use crate::language::Language;
-use crate::running::{self, Output};
+use crate::running::{self, ScriptOutcome};
 
 /// Maximum number of bytes of a script.
 const LONGEST_SCRIPT: usize = 1024 * 1024;
 
 /// Default and maximum time of a script.
-const TIMEOUT: Timeout = Timeout { default: Duration::from_secs(120), max: Duration::from_secs(600) };
+const TIMEOUT: Timeout = Timeout { default: Duration::from_mins(2), max: Duration::from_mins(10) };
 
 /// The `run_code` tool.
 pub struct RunCode;
@@ -38,7 +38,7 @@ pub struct Args {
 
 impl Tool for RunCode {
     type Args = Args;
-    type Output = Output;
+    type Output = ScriptOutcome;
 
     const SPEC: Spec = Spec {
         name: "run_code",
@@ -82,7 +82,7 @@ impl Tool for RunCode {
         true
     }
 
-    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+    async fn run(&self, context: &Context, args: Args) -> Result<ScriptOutcome, ToolError> {
         running::run(context, args.language, args.code).await
     }
 }

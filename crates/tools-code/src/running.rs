@@ -39,7 +39,7 @@ const NOT_FOUND: i64 = 127;
 
 /// Result of `run_code`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Output {
+pub struct ScriptOutcome {
     /// Text that the script printed, on both outputs.
     pub(crate) output: String,
     /// Exit code of the script; 128 and more if a signal ended it.
@@ -74,7 +74,7 @@ enum End {
 /// # Errors
 /// `EUNAVAILABLE` without the language or a cell; `ETIMEOUT` and `ECANCELLED` with what the script printed;
 /// `EQUOTA` if it does not end after its last call.
-pub(crate) async fn run(context: &Context, language: Language, code: String) -> Result<Output, ToolError> {
+pub(crate) async fn run(context: &Context, language: Language, code: String) -> Result<ScriptOutcome, ToolError> {
     let scripts = context.service::<Scripts>()?;
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let stopped = stop_of(context);
@@ -103,7 +103,7 @@ pub(crate) async fn run(context: &Context, language: Language, code: String) -> 
         (_, Some(Exit::Signal(signal))) => 128 + i64::from(signal),
         (_, None) => 128,
     };
-    let output = Output { output: text, exit_code, calls: made, failed_calls: failed, truncated };
+    let output = ScriptOutcome { output: text, exit_code, calls: made, failed_calls: failed, truncated };
     let with_output = |error: ToolError| match serde_json::to_value(&output) {
         Ok(data) => error.data(data),
         Err(_) => error,
