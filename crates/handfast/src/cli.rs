@@ -18,6 +18,7 @@ use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_graph::GraphCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_plugin::PluginCommand;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
 use crate::cli_values::{Since, id, not_one_of, since, time};
@@ -282,6 +283,13 @@ pub(crate) enum Command {
     Schedule {
         #[command(subcommand)]
         command: Option<ScheduleCommand>,
+    },
+    /// Makes programs of your own tools: makes, tests, lists, enables, disables and removes plugins.
+    ///
+    /// A plugin is a folder with a plugin.yaml and a program. docs/PLUGINS.md has more.
+    Plugin {
+        #[command(subcommand)]
+        command: PluginCommand,
     },
     /// Asks the graph of the workspace's code: who calls, imports or inherits what.
     Graph {

@@ -40,6 +40,7 @@ use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place,
     program, real, state_folder,
 };
+use crate::plugin_tools::{PluginPlaces, PluginTools};
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
@@ -266,6 +267,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
+    // Before the parts of the configuration move.
+    let uses_workspace = !configuration.is_narrowed;
     let composed = Composed {
         engine: Arc::new(engine),
         store,
@@ -286,6 +289,15 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         reload,
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
+    if !composed.reload.options.ignores_files {
+        let configuration = composed.reload.host_environment.configuration.as_deref();
+        let places = PluginPlaces::of(&composed.workspace, configuration, &composed.state);
+        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace);
+        plugins.refresh(&composed.engine, warn);
+        if serves_many {
+            plugins.keep_current(&composed.engine);
+        }
+    }
     Ok(composed)
 }
 

@@ -99,9 +99,8 @@ pub fn read_answer(output: &[u8], validator: &jsonschema::Validator) -> Result<A
         return Err(AnswerFault::Nothing);
     }
     let mut values = serde_json::Deserializer::from_slice(output).into_iter::<Value>();
-    let first = match values.next() {
-        Some(Ok(value)) => value,
-        Some(Err(_)) | None => return Err(AnswerFault::NotJson { shown: shown(output) }),
+    let Some(Ok(first)) = values.next() else {
+        return Err(AnswerFault::NotJson { shown: shown(output) });
     };
     let rest = output.get(values.byte_offset()..).unwrap_or_default();
     if !rest.iter().all(u8::is_ascii_whitespace) {

@@ -22,7 +22,7 @@ impl ManifestError {
 /// The fields of one object of a manifest. Each is taken once, so the rest is unknown.
 pub(crate) struct Fields {
     prefix: String,
-    fields: Map<String, Value>,
+    values: Map<String, Value>,
     known: &'static [&'static str],
 }
 
@@ -33,20 +33,20 @@ impl Fields {
         value: Value,
         known: &'static [&'static str],
     ) -> Result<Self, ManifestError> {
-        let Value::Object(fields) = value else {
+        let Value::Object(values) = value else {
             let field = if prefix.is_empty() { "plugin.yaml" } else { prefix };
             return Err(ManifestError::of(
                 field,
                 format!("is no mapping; write the fields {}", known.join(", ")),
             ));
         };
-        let own = Self { prefix: prefix.to_owned(), fields, known };
+        let own = Self { prefix: prefix.to_owned(), values, known };
         own.refuse_unknown()?;
         Ok(own)
     }
 
     fn refuse_unknown(&self) -> Result<(), ManifestError> {
-        let Some(unknown) = self.fields.keys().find(|name| !self.known.contains(&name.as_str())) else {
+        let Some(unknown) = self.values.keys().find(|name| !self.known.contains(&name.as_str())) else {
             return Ok(());
         };
         let advice = match tool::nearest(unknown, self.known.iter().copied()) {
@@ -64,7 +64,7 @@ impl Fields {
 
     /// Takes a field. A field without a value counts as absent.
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
-        self.fields.remove(name).filter(|value| !value.is_null())
+        self.values.remove(name).filter(|value| !value.is_null())
     }
 
     /// Takes a field that must be there.

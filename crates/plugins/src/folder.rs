@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat};
@@ -148,6 +148,37 @@ impl PluginFolder {
         Ok(Self { path: path.to_owned(), files, hash })
     }
 
+    /// Returns a stamp of a folder, which differs after every change of a file that leaves a trace in the file
+    /// system. Reads no content. `None` if the folder cannot be listed, or has too many entries.
+    pub fn stamp(path: &Path) -> Option<String> {
+        let mut hasher = blake3::Hasher::new();
+        let mut folders = vec![path.to_owned()];
+        let mut seen = 0;
+        while let Some(folder) = folders.pop() {
+            let mut entries: Vec<_> =
+                std::fs::read_dir(&folder).ok()?.take(MOST_FILES + 1).collect::<Result<_, _>>().ok()?;
+            seen += entries.len();
+            if seen > MOST_FILES {
+                return None;
+            }
+            entries.sort_by_key(std::fs::DirEntry::file_name);
+            for entry in entries {
+                let facts = entry.metadata().ok()?;
+                hasher.update(entry.file_name().as_encoded_bytes());
+                for number in [facts.ino(), facts.size(), u64::from(facts.mode())] {
+                    hasher.update(&number.to_le_bytes());
+                }
+                for number in [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()] {
+                    hasher.update(&number.to_le_bytes());
+                }
+                if facts.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        Some(hasher.finalize().to_hex().to_string())
+    }
+
     /// Reads the manifest among the files.
     ///
     /// # Errors
@@ -245,6 +276,16 @@ mod tests {
             change(other.path());
             assert_ne!(read(&other).unwrap().hash, first.hash);
         }
+    }
+
+    #[test]
+    fn a_stamp_changes_with_the_files_and_is_missing_without_them() {
+        let one = folder();
+        let before = PluginFolder::stamp(one.path()).unwrap();
+        assert_eq!(PluginFolder::stamp(one.path()).unwrap(), before);
+        std::fs::write(one.path().join("b/c"), "another").unwrap();
+        assert_ne!(PluginFolder::stamp(one.path()).unwrap(), before);
+        assert_eq!(PluginFolder::stamp(Path::new("/nowhere")), None);
     }
 
     #[test]
