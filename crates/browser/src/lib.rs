@@ -71,7 +71,7 @@ pub use navigate::Navigated;
 pub use page::Page;
 pub use page_error::PageError;
 pub use picture::{Clip, Format, Picture};
-pub use pool::{Browsers, Running, remove_left_folders};
+pub use pool::{Browsers, Running};
 pub use read_page::{LONGEST_PART, PART, PagePart, ReadOptions};
 pub use report::{ActionMark, DialogReport, OpenedTab, Report, UrlChange};
 pub use selector::Selector;

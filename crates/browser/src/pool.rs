@@ -111,9 +111,8 @@ impl Browsers {
             return Err(BrowserError::TooManyBrowsers { limit: MAX_BROWSERS });
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{number}", std::process::id());
         // Boxed, because every call of a tool would be as large as this start.
-        let in_cell = Box::pin(BrowserInCell::start(program, source, (&self.folder, &name))).await?;
+        let in_cell = Box::pin(BrowserInCell::start(program, source, (&self.folder, number))).await?;
         let session = in_cell.browser.new_session().await?;
         session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
         let started = Arc::new(Running::new(BrowserPlace::Cell(in_cell), session));
@@ -352,19 +351,6 @@ impl ResourcePool for Browsers {
             if let Some(running) = running {
                 running.place.end();
             }
-        }
-    }
-}
-
-/// Removes the folders of browsers whose runtime was killed. Blocks.
-pub fn remove_left_folders(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
-        if pid.is_none_or(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // The next start tries again.
-            let _gone = std::fs::remove_dir_all(entry.path());
         }
     }
 }

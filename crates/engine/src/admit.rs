@@ -131,7 +131,7 @@ impl Lanes {
     ) -> Result<AdmittedCall, ToolError> {
         let command = match lane {
             Lane::Command => Some(Commands::place(&self.commands, session, stop).await?),
-            Lane::Read | Lane::Write | Lane::Browser => None,
+            Lane::Read | Lane::Write | Lane::Browser | Lane::Service => None,
         };
         let bytes = self.bytes.room(session, answer_bytes, stop).await?;
         Ok(AdmittedCall { _command: command, bytes })

@@ -128,8 +128,8 @@ pub(crate) struct Call {
     pub(crate) browser_bytes: Option<u64>,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
-    /// Source of the cell of the session's browser, for a call that uses it.
-    pub(crate) browser_cell: Option<Arc<CellSource>>,
+    /// Source of the cell of the long-lived program that the call uses.
+    pub(crate) lasting_cell: Option<Arc<CellSource>>,
     /// Data for a trace of the call, if calls are traced.
     pub(crate) noted: Option<Box<TraceDraft>>,
     started_at: Timestamp,
@@ -195,7 +195,7 @@ impl Call {
             browser_processes: None,
             browser_bytes: None,
             network_in_use: None,
-            browser_cell: None,
+            lasting_cell: None,
             noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
             started_at: now,
             started: Instant::now(),

@@ -106,8 +106,8 @@ impl CallConnections {
         Self::of(asker, Arc::default(), false)
     }
 
-    /// Creates the connections of a call that uses the browser in these cells.
-    pub(crate) fn of_browser(asker: ConnectionAsker, cells: Arc<CellProcesses>) -> Self {
+    /// Creates the connections of a call that uses the long-lived program in these cells.
+    pub(crate) fn of_lasting(asker: ConnectionAsker, cells: Arc<CellProcesses>) -> Self {
         Self::of(asker, cells, true)
     }
 
@@ -121,6 +121,11 @@ impl CallConnections {
             hold: HoldTime::default(),
             ended: watch::Sender::new(false),
         }
+    }
+
+    /// Marks the call as ended, so that nobody is asked about its connections.
+    pub(crate) fn end_before_it_begins(&self) {
+        self.ended.send_replace(true);
     }
 
     /// Returns true if the call and all of its commands have ended.

@@ -35,7 +35,7 @@ impl Engine {
         }));
         let vault = services.get::<Vault>().ok();
         services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
-        if let Some(source) = &call.browser_cell {
+        if let Some(source) = &call.lasting_cell {
             services.insert(source.clone());
             let effects = call.effects.iter().map(|part| part.effect.clone()).collect();
             services.insert(Arc::new(DecidedEffects(effects)));

@@ -11,7 +11,7 @@ mod agent_memory;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
-mod browser_cell;
+
 mod budget;
 mod cache;
 mod call;
@@ -40,6 +40,7 @@ mod history;
 mod hosts;
 mod isolation;
 mod job_output;
+mod lasting_cell;
 mod later_calls;
 mod life;
 mod log;

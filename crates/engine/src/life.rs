@@ -126,7 +126,7 @@ impl Engine {
         self.show_what_it_is_about(call, tool.spec().lane)?;
         // Specify the cell concurrently, because neither step needs the other.
         let cell = self.specify(call, tool.spec().lane);
-        self.prepare_browser(call, tool.spec().lane);
+        self.prepare_lasting(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let before = self.checkpoint(call, &prepared, &tool).await?;
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;

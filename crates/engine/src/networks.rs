@@ -104,6 +104,8 @@ struct OfSession {
     given: Arc<SessionPlaceholders>,
     /// Cells of its browser.
     browser: Arc<CellProcesses>,
+    /// Cells of its other long-lived programs, by their names.
+    services: HashMap<String, Arc<CellProcesses>>,
     /// Number and time of its last use.
     used: (u64, Instant),
     /// Owner of the network, and the time at which the owner first used one.
@@ -114,7 +116,8 @@ struct OfSession {
 impl OfSession {
     fn new(owner: Owner, since: Timestamp, now: Instant) -> Self {
         let (in_use, given, browser) = (InUse::default(), Arc::default(), Arc::default());
-        Self { in_use, network: None, way_out: None, given, browser, used: (0, now), owner, since }
+        let services = HashMap::new();
+        Self { in_use, network: None, way_out: None, given, browser, services, used: (0, now), owner, since }
     }
 }
 
@@ -304,7 +307,14 @@ impl Networks {
         self.state().sessions.get(owner).map(|session| session.browser.clone()).unwrap_or_default()
     }
 
-    /// Makes the connections of the session's browser those of a call, if the session has a way out.
+    /// Returns the cells of a long-lived program of the session, for a session that has been entered.
+    pub(crate) fn service_cells(&self, owner: &str, name: &str) -> Arc<CellProcesses> {
+        let mut state = self.state();
+        let Some(session) = state.sessions.get_mut(owner) else { return Arc::default() };
+        session.services.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// Makes the connections of a long-lived program of the session those of a call, if the session has a way out.
     pub(crate) fn use_way_out(&self, owner: &str, connections: Arc<CallConnections>) {
         let state = self.state();
         if let Some((way_out, _)) = state.sessions.get(owner).and_then(|session| session.way_out.as_ref()) {

@@ -285,6 +285,9 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),
         Effect::Schedule { what } => format!("schedule: {what}"),
+        Effect::UseTool { server, tool, definition } => {
+            format!("use the tool {tool} of {server} (definition {definition})")
+        }
         Effect::ChangeHandfast { what } => format!("change Handfast: {what}"),
     }
 }

@@ -24,7 +24,8 @@ pub enum SummarizedCall {
 
 /// Returns what is summarized of a call, or `None` if the call neither runs a command nor uses a browser.
 pub(crate) fn summarized(call: &Call, redactor: &Redactor) -> Option<SummarizedCall> {
-    if call.browser_cell.is_some() {
+    let is_service = |part: &Part| matches!(part.effect, Effect::UseTool { .. });
+    if call.lasting_cell.is_some() && !call.effects.iter().any(is_service) {
         return Some(SummarizedCall::Browser);
     }
     command_of(&call.effects, redactor).map(SummarizedCall::Command)

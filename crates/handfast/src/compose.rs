@@ -341,7 +341,7 @@ fn facts_folder(state: &Path, workspace: &Path) -> Result<PathBuf, Failure> {
 /// Returns the pool of the browsers, and removes what killed processes left of theirs.
 fn browsers(state: &Path, workspace: &Path, host_environment: &HostEnvironment) -> Arc<Browsers> {
     let folder = state.join(BROWSERS_FOLDER);
-    browser::remove_left_folders(&folder);
+    sandbox::remove_left_folders(&folder);
     Browsers::new(browser_program::find((state, workspace), host_environment), folder)
 }
 

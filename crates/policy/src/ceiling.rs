@@ -74,7 +74,8 @@ impl EffectKind {
             Effect::Read { .. } => EffectKind::Read,
             Effect::Write { .. } => EffectKind::Write,
             Effect::Delete { .. } => EffectKind::Delete,
-            Effect::Run { .. } => EffectKind::Run,
+            // What the other program does is bounded like what a command does.
+            Effect::Run { .. } | Effect::UseTool { .. } => EffectKind::Run,
             Effect::Connect { .. } | Effect::Act { .. } | Effect::Browse { .. } => EffectKind::Connect,
             Effect::UseSecret { .. } => EffectKind::UseSecret,
             Effect::DatabaseWrite { .. } => EffectKind::DatabaseWrite,

@@ -62,9 +62,11 @@ impl Policy {
 /// Returns the lowest level that a call with this part can have, whatever its tool states.
 fn least_level(part: &Part) -> Level {
     match part.effect {
-        Effect::Read { .. } | Effect::Connect { .. } | Effect::Browse { access: PageAccess::Use, .. } => {
-            Level::Safe
-        }
+        Effect::Read { .. }
+        | Effect::Connect { .. }
+        | Effect::Browse { access: PageAccess::Use, .. }
+        // The configuration gives each such tool its level.
+        | Effect::UseTool { .. } => Level::Safe,
         Effect::Write { .. }
         | Effect::Delete { .. }
         | Effect::Run { .. }

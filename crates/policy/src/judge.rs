@@ -99,6 +99,11 @@ impl Policy {
             Effect::Schedule { what } => {
                 self.judge_name(format!("schedule {what}"), "a scheduled task", None, None, None)
             }
+            // Rules name such a tool by its whole name (`deny_tools`), and the mode decides about its level.
+            Effect::UseTool { server, tool, .. } => {
+                let shown = format!("the tool {tool} of {server}");
+                self.judge_name(format!("use {shown}"), &shown, None, None, None)
+            }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);
                 // No list lets this part pass: calls of its level are always asked about.

@@ -296,6 +296,7 @@ impl Policy {
             Effect::DatabaseWrite { statement } => format!("database {statement}"),
             // Calls are alike if they schedule anything.
             Effect::Schedule { .. } => "schedule".to_owned(),
+            Effect::UseTool { server, tool, .. } => format!("use {server} {tool}"),
             Effect::ChangeHandfast { what } => format!("change {what}"),
         }
     }

@@ -33,6 +33,9 @@ struct Entry {
     rule: Rule,
 }
 
+/// Separator in the names of tools of other programs: `server__tool`.
+const FOREIGN_SEPARATOR: &str = "__";
+
 impl NameRules {
     pub(crate) fn new(shape: Shape) -> Self {
         Self { shape, entries: Vec::new() }
@@ -71,7 +74,11 @@ impl NameRules {
         let fits = |entry: &&Entry| {
             entry.words.first().is_some_and(|word| names.iter().any(|name| word_matches(word, name)))
         };
-        match self.entries.iter().find(|entry| !names.is_empty() && !fits(entry)) {
+        // Tools of other programs come and go, and their names have two underscores in them.
+        let is_foreign =
+            |entry: &&Entry| entry.words.first().is_some_and(|word| word.contains(FOREIGN_SEPARATOR));
+        let unknown = |entry: &&Entry| !names.is_empty() && !fits(entry) && !is_foreign(entry);
+        match self.entries.iter().find(unknown) {
             None => Ok(()),
             Some(entry) => {
                 Err(PolicyError::of_entry(&entry.rule, "unknown tool; `handfast tools` lists them".into()))

@@ -10,8 +10,8 @@ use crate::spec::CellSpec;
 /// Error of a source of cells.
 pub type CellSourceError = Box<dyn Error + Send + Sync>;
 
-/// Function behind a [`CellSource`]: from the folder that serves as workspace to the cell.
-type MakeCell = dyn Fn(PathBuf) -> Result<(CellSpec, CellHost), CellSourceError> + Send + Sync;
+/// Function behind a [`CellSource`]: from the request to the cell.
+type MakeCell = dyn Fn(CellRequest) -> Result<(CellSpec, CellHost), CellSourceError> + Send + Sync;
 
 /// Source of a cell for a program that serves many calls of one session, such as a browser.
 ///
@@ -19,16 +19,54 @@ type MakeCell = dyn Fn(PathBuf) -> Result<(CellSpec, CellHost), CellSourceError>
 /// the program takes the cell.
 pub struct CellSource {
     owner: String,
+    may_share: bool,
     make: Box<MakeCell>,
+}
+
+/// Properties of such a cell that the configuration of its program decides about. No argument of a call does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellRequest {
+    /// Folder of the program itself, which the cell shows read-write.
+    pub folder: PathBuf,
+    /// View of the user's workspace.
+    pub workspace: WorkspaceView,
+    /// True if the program serves every session: its network then belongs to the runtime and reaches listed
+    /// hosts only.
+    pub is_shared: bool,
+}
+
+/// View of the user's workspace in the cell of a long-lived program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkspaceView {
+    /// Neither the workspace nor another folder of the user.
+    Hidden,
+    /// What a command sees, read-only.
+    #[default]
+    ReadOnly,
+    /// What a background command sees and writes.
+    Writable,
+}
+
+impl CellRequest {
+    /// Creates a request for a cell that shows nothing of the user.
+    pub fn apart(folder: PathBuf) -> Self {
+        Self { folder, workspace: WorkspaceView::Hidden, is_shared: false }
+    }
 }
 
 impl CellSource {
     /// Creates a source from the function that builds the cell.
     pub fn new(
         owner: String,
-        make: impl Fn(PathBuf) -> Result<(CellSpec, CellHost), CellSourceError> + Send + Sync + 'static,
+        make: impl Fn(CellRequest) -> Result<(CellSpec, CellHost), CellSourceError> + Send + Sync + 'static,
     ) -> Self {
-        Self { owner, make: Box::new(make) }
+        Self { owner, may_share: false, make: Box::new(make) }
+    }
+
+    /// Lets the call use programs that serve every session.
+    #[must_use]
+    pub fn sharing(self, may_share: bool) -> Self {
+        Self { may_share, ..self }
     }
 
     /// Returns the name under which the owner's long-lived resources are known.
@@ -36,13 +74,18 @@ impl CellSource {
         &self.owner
     }
 
-    /// Builds the cell. The program's own folder takes the place of the workspace, and no other
-    /// folder of the user is shown. Blocks for some milliseconds.
+    /// Returns true if the call may use programs that serve every session. A caller under a ceiling may not, since
+    /// such a program reaches more than that caller does.
+    pub fn may_share(&self) -> bool {
+        self.may_share
+    }
+
+    /// Builds the cell. Blocks for some milliseconds.
     ///
     /// # Errors
     /// Returns an error if the policy's isolation is not available on this machine.
-    pub fn cell(&self, folder: PathBuf) -> Result<(CellSpec, CellHost), CellSourceError> {
-        (self.make)(folder)
+    pub fn cell(&self, request: CellRequest) -> Result<(CellSpec, CellHost), CellSourceError> {
+        (self.make)(request)
     }
 }
 

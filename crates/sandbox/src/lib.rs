@@ -62,6 +62,7 @@ mod network;
 mod outcome;
 mod overlay;
 mod owner;
+mod piped_program;
 mod probe;
 mod process;
 mod program;
@@ -81,7 +82,7 @@ mod system;
 mod view;
 
 pub use cell_processes::{CellConnection, CellProcesses};
-pub use cell_source::{CellSource, CellSourceError};
+pub use cell_source::{CellRequest, CellSource, CellSourceError, WorkspaceView};
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use egress_listener::{EgressListeners, PROXY_PORT};
@@ -96,6 +97,7 @@ pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
 pub use outcome::{CapturedStream, ChangeSource, EndReason, Exit, Origin, Outcome, Stream};
 pub use overlay::distrust_overlay;
+pub use piped_program::{PipedAs, PipedProgram, ProgramFolder, ProgramPipes, remove_left_folders};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{

@@ -91,6 +91,15 @@ pub enum Effect {
         /// Name, times and action, such as `nightly, every day at 3am: cargo test`.
         what: String,
     },
+    /// Calls a tool of another program, such as an MCP server, which acts in its own cell or on another machine.
+    UseTool {
+        /// Name of the program in the configuration.
+        server: String,
+        /// Name of the tool at the program.
+        tool: String,
+        /// Hash of the tool's definition. An approval ends with the definition that it was given for.
+        definition: String,
+    },
     /// Changes Handfast itself: its policy, its plugins, its source.
     ChangeHandfast {
         /// Part of Handfast that is changed.

@@ -86,7 +86,8 @@ impl Plan {
             Effect::DatabaseWrite { .. }
             | Effect::Act { .. }
             | Effect::Browse { .. }
-            | Effect::Schedule { .. } => None,
+            | Effect::Schedule { .. }
+            | Effect::UseTool { .. } => None,
             other => Some(other.clone()),
         };
         let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();

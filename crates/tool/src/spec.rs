@@ -106,6 +106,9 @@ pub enum Lane {
     /// Lane for calls that use the browser of their session, bounded like reads. Each gets a source
     /// of the browser's cell.
     Browser,
+    /// Lane for calls that use a long-lived program of their own cell, such as an MCP server or a plugin, bounded
+    /// like reads. Each gets a source of that cell. The plan names the program by an effect `UseTool`.
+    Service,
     /// Lane for commands and other heavy calls, bounded in number (5 run, 10 wait, the 16th is
     /// refused).
     Command,

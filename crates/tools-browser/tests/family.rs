@@ -17,9 +17,9 @@ fn every_tool_has_a_good_name_schema_and_example() {
     let program = BrowserProgram { path: PathBuf::from("/usr/bin/chromium-headless-shell"), shown: None };
     let browsers = Browsers::new(Ok(program), folder.path().join("b"));
     let spool = folder.path().to_owned();
-    let source = Arc::new(CellSource::new("test".to_owned(), move |workspace| {
+    let source = Arc::new(CellSource::new("test".to_owned(), move |request| {
         let spec = CellSpec {
-            workspace,
+            workspace: request.folder,
             spool_directory: spool.clone(),
             output_limit: 1 << 20,
             ..CellSpec::default()

@@ -1,0 +1,181 @@
+//! A long-lived program in a cell, and the two pipes over which its caller talks to it.
+//!
+//! The pipes have names in the program's own folder, so that the program opens them itself, as any descriptors. What
+//! it prints besides is kept and bounded like the output of a background command.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+
+use crate::error::SandboxError;
+use crate::isolation::CellHost;
+use crate::session::{Lifetime, Session};
+use crate::spec::{CellSpec, Command, Program};
+
+/// Pipe from the caller to the program.
+const INPUT: &str = "commands";
+/// Pipe from the program to the caller.
+const OUTPUT: &str = "answers";
+
+/// Bytes of the program's own messages that an error shows.
+const SHOWN: usize = 2_000;
+
+/// Folder of one program, private to the user, which is removed with it.
+#[derive(Debug)]
+pub struct ProgramFolder(PathBuf);
+
+impl ProgramFolder {
+    /// Makes the folder `name` with the two pipes in `parent`. The name begins with the id of this process, so that
+    /// [`remove_left_folders`] finds it after a kill.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn make(parent: &Path, number: u64) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let path = parent.join(format!("{}-{number}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let folder = Self(path);
+        for pipe in [INPUT, OUTPUT] {
+            mknodat(CWD, folder.0.join(pipe), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        }
+        Ok(folder)
+    }
+
+    /// Returns the path, the same in the cell and here.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ProgramFolder {
+    fn drop(&mut self) {
+        // Remains are removed at the next start of a runtime.
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Descriptors of the program that are the pipes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PipedAs {
+    /// Standard input and output. Standard error is kept.
+    Standard,
+    /// Descriptor 3 to read and descriptor 4 to write. Both outputs are kept, and the input is empty.
+    ThreeAndFour,
+}
+
+/// A program in a cell. When this value is dropped, every process of the cell ends and the folder is removed.
+pub struct PipedProgram {
+    session: Session,
+    folder: ProgramFolder,
+}
+
+/// The caller's ends of the pipes, which do not block.
+#[derive(Debug)]
+pub struct ProgramPipes {
+    /// End that the caller writes.
+    pub input: OwnedFd,
+    /// End that the caller reads.
+    pub output: OwnedFd,
+    /// Second writer of the output, which must be kept until the first answer. Before the program has opened its
+    /// end, the output would look ended.
+    pub until_connected: OwnedFd,
+}
+
+impl PipedProgram {
+    /// Starts the program with its arguments in a cell that shows its folder. Blocks until it runs. `on_end` is called
+    /// after every process of the cell has ended.
+    ///
+    /// # Errors
+    /// Returns the errors of [`run`](crate::run), and those of the pipes.
+    pub fn start(
+        folder: ProgramFolder,
+        (spec, host): (CellSpec, CellHost),
+        (words, working_directory): (Vec<OsString>, PathBuf),
+        piped_as: PipedAs,
+        lifetime: Lifetime,
+        on_end: impl FnOnce() + Send + 'static,
+    ) -> Result<(Self, ProgramPipes), SandboxError> {
+        let failed = |source| SandboxError::Io { doing: "opening the pipes of a program", source };
+        let (input_path, output_path) = (folder.0.join(INPUT), folder.0.join(OUTPUT));
+        // The reader and the writer must exist before the program opens its ends.
+        let input = open(&input_path, true, true).map_err(failed)?;
+        let output = open(&output_path, true, false).map_err(failed)?;
+        let until_connected = open(&output_path, true, true).map_err(failed)?;
+        let command = Command { program: Program::Argv(line(&folder.0, words, piped_as)), working_directory };
+        let session = Session::start(spec, host, command, lifetime, None, move |_| {
+            on_end();
+            Ok(String::new())
+        })?;
+        let (input, output, until_connected) = (input.into(), output.into(), until_connected.into());
+        Ok((Self { session, folder }, ProgramPipes { input, output, until_connected }))
+    }
+
+    /// Returns the folder of the program.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Records that the program is in use, so that it does not end for being idle.
+    pub fn touch(&self) {
+        // The output is of no interest; reading it counts as a use.
+        let _read = self.session.read(0, 0);
+    }
+
+    /// Returns what the program printed last besides its answers; empty if it printed nothing.
+    pub fn last_words(&self) -> String {
+        let bytes = self.session.status().bytes;
+        let part = self.session.read(bytes.saturating_sub(SHOWN as u64), SHOWN);
+        part.map(|part| String::from_utf8_lossy(&part.bytes).trim().to_owned()).unwrap_or_default()
+    }
+
+    /// Asks every process of the cell to end. Does not wait.
+    pub fn begin_to_end(&self) {
+        self.session.begin_to_close();
+    }
+
+    /// Ends every process of the cell, and waits until they have ended. Blocks.
+    pub fn end(&self) {
+        self.session.close();
+    }
+}
+
+impl Drop for PipedProgram {
+    fn drop(&mut self) {
+        self.session.begin_to_close();
+    }
+}
+
+fn open(path: &Path, read: bool, write: bool) -> io::Result<File> {
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::CLOEXEC).bits()).unwrap_or_default();
+    OpenOptions::new().read(read).write(write).custom_flags(flags).open(path)
+}
+
+/// Returns the words of a shell that opens the pipes and becomes the program.
+fn line(folder: &Path, words: Vec<OsString>, piped_as: PipedAs) -> Vec<OsString> {
+    let line = match piped_as {
+        PipedAs::Standard => r#"folder=$1; shift; exec "$@" <"$folder/commands" >"$folder/answers""#,
+        PipedAs::ThreeAndFour => {
+            r#"folder=$1; shift; exec "$@" 3<"$folder/commands" 4>"$folder/answers" </dev/null"#
+        }
+    };
+    let shell = ["/bin/sh", "-c", line, "program"].map(OsString::from);
+    shell.into_iter().chain([folder.as_os_str().to_owned()]).chain(words).collect()
+}
+
+/// Removes the folders of programs whose runtime was killed. Blocks.
+pub fn remove_left_folders(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
+        if pid.is_none_or(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // The next start tries again.
+            let _gone = fs::remove_dir_all(entry.path());
+        }
+    }
+}
