@@ -19,6 +19,8 @@ use crate::run_options::RunOptions;
 pub(crate) const VAULT_FOLDER: &str = "vault";
 /// Name of the folder within the state folder with a folder for each running browser.
 pub(crate) const BROWSERS_FOLDER: &str = "browsers";
+/// Name of the folder within the state folder with a folder for each running process of a plugin.
+pub(crate) const PLUGIN_PROCESSES_FOLDER: &str = "plugin-processes";
 /// Folder of the pictures of questions in the state.
 pub(crate) const PICTURES_FOLDER: &str = "pictures";
 /// Name of the folder within the state folder that earlier versions used for interrupted downloads.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{DuplicateTool, Engine};
 use plugins::{FoundPlugin, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, found_in};
 use tool::{Owner, dynamic_tool};
-use tools_plugins::PluginTool;
+use tools_plugins::{PluginProcesses, PluginTool};
 
 use crate::failure::Failure;
 use crate::report::{Warn, warn};
@@ -81,14 +81,20 @@ pub(crate) struct PluginTools {
     toolset: Toolset,
     /// True if the plugins of the workspace may be tools, because its configuration is trusted.
     uses_workspace: bool,
+    processes: Arc<PluginProcesses>,
     known: BTreeMap<PathBuf, (String, Option<String>)>,
     told: BTreeSet<String>,
 }
 
 impl PluginTools {
     /// Creates the keeper. No plugin is a tool yet.
-    pub(crate) fn new(places: PluginPlaces, toolset: Toolset, uses_workspace: bool) -> Self {
-        Self { places, toolset, uses_workspace, known: BTreeMap::new(), told: BTreeSet::new() }
+    pub(crate) fn new(
+        places: PluginPlaces,
+        toolset: Toolset,
+        uses_workspace: bool,
+        processes: Arc<PluginProcesses>,
+    ) -> Self {
+        Self { places, toolset, uses_workspace, processes, known: BTreeMap::new(), told: BTreeSet::new() }
     }
 
     /// Makes the tools of the runtime agree with the enabled plugins. Tells each problem once.
@@ -131,6 +137,7 @@ impl PluginTools {
         let tools = tool.into_iter().map(dynamic_tool).collect();
         let mut tools = self.toolset.only_dry_runs(tools);
         tools.retain(|tool| !self.toolset.read_only || tool.spec().class.reads_only);
+        self.processes.end_of(folder);
         let group = format!("plugin {}", tool::path_text(folder));
         if let Err(DuplicateTool(name)) = engine.registry().replace_group(&group, tools) {
             // The earlier tool of the group must not stay in place of the new one.

@@ -71,6 +71,13 @@ pub enum AnswerFault {
     },
 }
 
+impl AnswerFault {
+    /// Makes the fault of output after an answer, or before a request.
+    pub fn more(rest: &[u8]) -> Self {
+        Self::More { shown: shown(rest) }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -104,7 +111,7 @@ pub fn read_answer(output: &[u8], validator: &jsonschema::Validator) -> Result<A
     };
     let rest = output.get(values.byte_offset()..).unwrap_or_default();
     if !rest.iter().all(u8::is_ascii_whitespace) {
-        return Err(AnswerFault::More { shown: shown(rest) });
+        return Err(AnswerFault::more(rest));
     }
     let wrong = |problem: String| AnswerFault::WrongForm { problem };
     let written: Written = serde_json::from_value(first).map_err(|error| wrong(clean(&error.to_string())))?;

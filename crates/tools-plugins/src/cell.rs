@@ -43,6 +43,29 @@ pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: St
     cell
 }
 
+/// Returns the cell of a long-lived program, met with the declared use of the workspace. `folder` has the pipes of
+/// the program.
+pub(crate) fn met_serving(given: &CellSpec, uses: WorkspaceUse, copy: &Path, folder: &Path) -> CellSpec {
+    let mut cell = given.clone();
+    cell.read_write = vec![folder.to_owned()];
+    cell.read_only.retain(|path| path.is_file());
+    cell.read_only.push(copy.to_owned());
+    cell.search_path.retain(|folder| !folder.starts_with(&given.workspace));
+    cell.environment.insert(FOLDER_VARIABLE.into(), copy.into());
+    (cell.overlay, cell.overlay_only, cell.terminal) = (None, false, None);
+    if uses > WorkspaceUse::None {
+        // Such a process outlives the calls that could undo its changes.
+        cell.read_only.push(given.workspace.clone());
+    } else {
+        folder.clone_into(&mut cell.workspace);
+        cell.masked.clear();
+        cell.placeholders.clear();
+        cell.frozen.clear();
+        cell.frozen_where_direct.clear();
+    }
+    cell
+}
+
 /// Returns the live parts of the cell. A plugin has no part in the caches of other commands.
 pub(crate) fn host(given: &CellHost, uses: WorkspaceUse) -> CellHost {
     let late_masks = given.late_masks.clone().filter(|_| uses > WorkspaceUse::None);
@@ -134,8 +157,8 @@ mod tests {
     fn output_beyond_the_limit_is_refused_and_takes_no_memory() {
         let mut collector = Collector::new(Stopper::new().unwrap());
         for _ in 0..100 {
-            collector.take(Stream::Stdout, &[b'x'; 64 * 1024]);
-            collector.take(Stream::Stderr, &[b'y'; 64 * 1024]);
+            collector.take(Stream::Stdout, &vec![b'x'; 64 * 1024]);
+            collector.take(Stream::Stderr, &vec![b'y'; 64 * 1024]);
         }
         assert!(collector.is_too_much());
         assert_eq!(

@@ -4,7 +4,11 @@
 //! plugin declares: without a declared write nothing can be changed, without a declared host there is no network.
 
 mod cell;
+mod conversation;
 mod outcome;
 mod plugin_tool;
+mod processes;
+
+pub use processes::PluginProcesses;
 
 pub use plugin_tool::{PluginTool, Unusable};

@@ -2,13 +2,14 @@
 
 use std::time::SystemTime;
 
-use plugins::{Answer, WorkspaceUse, read_answer};
+use plugins::{Answer, AnswerFault, WorkspaceUse, read_answer};
 use sandbox::{ChangeSource, EndReason, Exit, Outcome};
 use tool::{
     ChangeTreatment, Code, Context, Data, EffectState, RunResult, SnapshotUse, StopReason, ToolError,
 };
 
 use crate::cell::Collector;
+use crate::conversation::Broken;
 
 /// Number of characters of error output that an error shows.
 const SHOWN: usize = 2_000;
@@ -21,6 +22,38 @@ pub(crate) struct Failed {
     pub(crate) stderr: String,
     /// True if the plugin is at fault, and not the caller.
     pub(crate) is_fault: bool,
+}
+
+impl Failed {
+    /// Makes the failure of an answer that is none.
+    pub(crate) fn by(fault: &AnswerFault) -> Self {
+        Self { code: Code::Runtime, reason: fault.to_string(), stderr: String::new(), is_fault: true }
+    }
+
+    /// Adds the error output of the process.
+    pub(crate) fn with_stderr(self, stderr: &str) -> Self {
+        Self { stderr: shown(stderr.as_bytes()), ..self }
+    }
+}
+
+/// Converts the end of a conversation into a failure of the call.
+pub(crate) fn broken(context: &Context, broken: Broken) -> Failed {
+    let fault = |code: Code, reason: String| Failed { code, reason, stderr: String::new(), is_fault: true };
+    match broken {
+        Broken::Stopped if context.stop.requested() == Some(StopReason::Cancelled) => {
+            let reason = "the caller cancelled the call".to_owned();
+            Failed { code: Code::Cancelled, reason, stderr: String::new(), is_fault: false }
+        }
+        Broken::Stopped => fault(Code::Timeout, late(context)),
+        Broken::Ended => fault(Code::Runtime, "its process ended without an answer".to_owned()),
+        Broken::TooLong => Failed::by(&AnswerFault::TooLong),
+        Broken::Unasked(bytes) => Failed::by(&AnswerFault::more(&bytes)),
+        Broken::Failed(errno) => fault(Code::Runtime, format!("a pipe to its process failed: {errno}")),
+    }
+}
+
+fn late(context: &Context) -> String {
+    format!("it did not answer within its timeout of {} s", context.timeout.as_secs_f64())
 }
 
 /// Facts of a run that its result needs.
@@ -62,8 +95,8 @@ impl Facts {
 /// Reads the answer of a run that has ended.
 pub(crate) fn read(
     context: &Context,
-    ended: Outcome,
-    collector: Collector,
+    ended: &Outcome,
+    collector: &Collector,
     validator: &jsonschema::Validator,
 ) -> Result<Answer, Failed> {
     let stderr = shown(&collector.stderr);
@@ -81,11 +114,7 @@ pub(crate) fn read(
             return Err(Failed { code: Code::Cancelled, reason, stderr, is_fault: false });
         }
         (EndReason::Killed, _) => return Err(fault(Code::Runtime, "its cell was killed".to_owned())),
-        _ => {
-            let reason =
-                format!("it did not answer within its timeout of {} s", context.timeout.as_secs_f64());
-            return Err(fault(Code::Timeout, reason));
-        }
+        _ => return Err(fault(Code::Timeout, late(context))),
     }
     match ended.exit {
         Exit::Code(0) => {}

@@ -1,9 +1,12 @@
 //! The tool of one plugin.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use plugins::{Manifest, PluginFolder, PluginStore, PluginTest, StoredPlugin, TestOutcome, WorkspaceUse};
-use sandbox::{CellHost, CellSpec, SandboxError, Stopper};
+use plugins::{
+    Manifest, PluginFolder, PluginStore, PluginTest, RunMode, StoredPlugin, TestOutcome, WorkspaceUse,
+};
+use sandbox::{CellHost, CellSource, CellSpec, SandboxError, Stopper};
 use serde_json::Value;
 use tool::{
     BoxFuture, Class, Code, CommandLine, Context, Data, DynamicTool, Effect, Example, Lane, NetworkLimit,
@@ -11,13 +14,18 @@ use tool::{
 };
 
 use crate::cell::{self, Collector};
+use crate::conversation::{Broken, StopEvent};
 use crate::outcome::{self, Failed};
+use crate::processes::{PluginProcesses, ProcessKey, ServingPlugin};
 
 /// Maximum size of a response, by which a call is admitted.
 const ANSWER_BYTES: u64 = plugins::LARGEST_ANSWER as u64;
 
 /// Number of characters of a hash that texts show.
 const SHORT_HASH: usize = 12;
+
+/// Time between two looks at the stop of a call that waits for its turn.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Reason why a plugin has no tool, with what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,10 +113,80 @@ impl PluginTool {
         if let Err(refused) = self.check_state() {
             return Err(refused).into();
         }
-        match self.run_in_cell(context, arguments) {
-            Ok(result) => result,
-            Err(error) => Err(error).into(),
-        }
+        let made = match self.manifest.mode {
+            RunMode::Once => self.run_in_cell(context, arguments),
+            RunMode::Serve => self.ask_process(context, arguments),
+        };
+        made.unwrap_or_else(|error| Err(error).into())
+    }
+
+    /// Sends the request to the process of the plugin, which is started if it does not run.
+    fn ask_process(&self, context: &Context, arguments: &Value) -> Result<RunResult<Data>, ToolError> {
+        let (processes, source) = (context.service::<PluginProcesses>()?, context.service::<CellSource>()?);
+        let name = &self.manifest.name;
+        let key = ProcessKey {
+            owner: source.owner().to_owned(),
+            plugin: self.folder.clone(),
+            hash: self.hash.clone(),
+        };
+        let uses = self.manifest.effects.workspace;
+        let place = &context.place.workspace;
+        let seen = (uses > WorkspaceUse::None).then(|| tool::path_text(place));
+        let request = plugins::request_line(arguments, &context.call.0, seen.as_deref());
+        let stop = StopEvent::of(&context.stop).map_err(|errno| {
+            ToolError::new(Code::Runtime, format!("the call cannot wait for {name}: {errno}")).because(errno)
+        })?;
+        let owned = processes.of(context, key, name)?;
+        let mut running = loop {
+            if let Some(running) = owned.running.try_lock_for(LOOK_EVERY) {
+                break running;
+            }
+            // Another call has its turn.
+            context.stop.check()?;
+        };
+        let mut is_second = false;
+        let output = loop {
+            let serving = match running.as_mut() {
+                Some(serving) => serving,
+                None => {
+                    let plugin = ServingPlugin {
+                        uses,
+                        connects: !self.manifest.effects.hosts.is_empty(),
+                        copy: &self.copy,
+                        words: self.words(),
+                    };
+                    is_second = true;
+                    running.insert(processes.start(&source, plugin, place)?)
+                }
+            };
+            serving.program.touch();
+            let answer = match serving.talk.ask(request.as_bytes(), &stop) {
+                // A process that waited for long may have ended, which says nothing of this call.
+                Err(Broken::Ended) if !is_second => {
+                    *running = None;
+                    continue;
+                }
+                Ok(line) => plugins::read_answer(&line, &self.output).map_err(|fault| Failed::by(&fault)),
+                Err(broken) => Err(outcome::broken(context, broken)),
+            };
+            break answer.map_err(|failed| failed.with_stderr(&serving.program.last_words()));
+        };
+        let output = match output {
+            Ok(plugins::Answer::Data(data)) => {
+                self.note_success(context);
+                Ok(Data::Value(data))
+            }
+            Ok(plugins::Answer::Refusal(error)) => {
+                self.note_success(context);
+                Err(error)
+            }
+            Err(failed) => {
+                // What the process would answer next is unknown.
+                *running = None;
+                Err(self.failed(context, failed))
+            }
+        };
+        Ok(output.into())
     }
 
     fn run_in_cell(&self, context: &Context, arguments: &Value) -> Result<RunResult<Data>, ToolError> {
@@ -145,7 +223,7 @@ impl PluginTool {
         };
         let ended = ended.map_err(cannot_start)?;
         let facts = outcome::Facts::of(&ended, uses);
-        let output = outcome::read(context, ended, collector, &self.output);
+        let output = outcome::read(context, &ended, &collector, &self.output);
         let (output, changes) = match output {
             Ok(plugins::Answer::Data(data)) => {
                 self.note_success(context);
@@ -217,11 +295,19 @@ impl DynamicTool for PluginTool {
     }
 
     fn plan(&self, _arguments: &Value, place: &Place) -> Result<Plan, ToolError> {
-        let run =
-            Effect::Run { command: CommandLine::Argv(self.words()), directory: place.workspace.clone() };
         let effects = &self.manifest.effects;
         let network = NetworkLimit { hosts: effects.hosts.clone(), secrets: effects.secrets.clone() };
-        let plan = Plan::of(vec![run]).on_snapshot();
+        let plan = match self.manifest.mode {
+            RunMode::Once => {
+                let command = CommandLine::Argv(self.words());
+                Plan::of(vec![Effect::Run { command, directory: place.workspace.clone() }]).on_snapshot()
+            }
+            RunMode::Serve => {
+                let name = self.manifest.name.clone();
+                let (server, definition) = (format!("plugin {name}"), self.hash.clone());
+                Plan::of(vec![Effect::UseTool { server, tool: name, definition }])
+            }
+        };
         Ok(Plan { level: Some(self.spec.level), network: Some(network), ..plan })
     }
 
@@ -269,7 +355,7 @@ fn spec(manifest: &Manifest) -> Option<Spec> {
             open_world: !effects.hosts.is_empty(),
         },
         timeout: Timeout { default: manifest.timeout, max: manifest.timeout },
-        lane: Lane::Command,
+        lane: if manifest.mode == RunMode::Serve { Lane::Service } else { Lane::Command },
         text: TextCap::Default,
         presentation: Presentation::Record,
         ..Spec::reading(static_name(&manifest.name)?, "")
@@ -278,7 +364,7 @@ fn spec(manifest: &Manifest) -> Option<Spec> {
 
 /// Converts the error of a cell that could not be made. It says nothing of the plugin, except that a program is
 /// missing.
-fn cannot_start(error: SandboxError) -> ToolError {
+pub(crate) fn cannot_start(error: SandboxError) -> ToolError {
     let message = error.to_string();
     let made = match &error {
         SandboxError::Unavailable { hint, .. } => {
