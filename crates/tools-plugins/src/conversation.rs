@@ -17,7 +17,9 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) enum Broken {
     /// The call was stopped.
     Stopped,
-    /// The process has ended, or closed its standard output.
+    /// The process had ended before it could read the request.
+    EndedBefore,
+    /// The process has ended, or closed its standard output, and may have read the request.
     Ended,
     /// The answer is too long.
     TooLong,
@@ -97,18 +99,20 @@ impl Conversation {
         let mut some = [0_u8; 512];
         match read(&self.output, &mut some) {
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Ok(0) => Err(Broken::Ended),
+            Ok(0) => Err(Broken::EndedBefore),
             Ok(length) => Err(Broken::Unasked(some.get(..length).unwrap_or_default().to_vec())),
             Err(errno) => Err(Broken::Failed(errno)),
         }
     }
 
-    fn send(&self, mut rest: &[u8], stop: &StopEvent) -> Result<(), Broken> {
+    fn send(&self, request: &[u8], stop: &StopEvent) -> Result<(), Broken> {
+        let mut rest = request;
         while !rest.is_empty() {
             match write(&self.input, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(Errno::AGAIN) => wait(&self.input, PollFlags::OUT, stop)?,
                 Err(Errno::INTR) => {}
+                Err(Errno::PIPE) if rest.len() == request.len() => return Err(Broken::EndedBefore),
                 Err(Errno::PIPE) => return Err(Broken::Ended),
                 Err(errno) => return Err(Broken::Failed(errno)),
             }
@@ -188,7 +192,7 @@ mod tests {
         let process = answering(input, output, b"{}\n".to_vec());
         assert_eq!(talk.ask(b"{}\n", &event).unwrap(), b"{}\n");
         let _input = process.join().unwrap();
-        assert_eq!(talk.ask(b"{}\n", &event), Err(Broken::Ended));
+        assert_eq!(talk.ask(b"{}\n", &event), Err(Broken::EndedBefore));
         let (mut other, _their_input, their_output) = conversation();
         write(&their_output, b"noise").unwrap();
         assert_eq!(other.ask(b"{}\n", &event), Err(Broken::Unasked(b"noise".to_vec())));

@@ -45,7 +45,9 @@ pub(crate) fn broken(context: &Context, broken: Broken) -> Failed {
             Failed { code: Code::Cancelled, reason, stderr: String::new(), is_fault: false }
         }
         Broken::Stopped => fault(Code::Timeout, late(context)),
-        Broken::Ended => fault(Code::Runtime, "its process ended without an answer".to_owned()),
+        Broken::Ended | Broken::EndedBefore => {
+            fault(Code::Runtime, "its process ended without an answer".to_owned())
+        }
         Broken::TooLong => Failed::by(&AnswerFault::TooLong),
         Broken::Unasked(bytes) => Failed::by(&AnswerFault::more(&bytes)),
         Broken::Failed(errno) => fault(Code::Runtime, format!("a pipe to its process failed: {errno}")),

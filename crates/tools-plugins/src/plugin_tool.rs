@@ -161,8 +161,9 @@ impl PluginTool {
             };
             serving.program.touch();
             let answer = match serving.talk.ask(request.as_bytes(), &stop) {
-                // A process that waited for long may have ended, which says nothing of this call.
-                Err(Broken::Ended) if !is_second => {
+                // A process that waited for long may have ended, which says nothing of this call. Nothing was sent, so
+                // nothing is done twice.
+                Err(Broken::EndedBefore) if !is_second => {
                     *running = None;
                     continue;
                 }
