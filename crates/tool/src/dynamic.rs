@@ -41,6 +41,11 @@ pub trait DynamicTool: Send + Sync + 'static {
     /// Returns the maximum number of bytes of an answer.
     fn answer_bytes(&self) -> u64;
 
+    /// Returns true for a plugin, which the user has made a tool.
+    fn is_plugin(&self) -> bool {
+        false
+    }
+
     /// Returns true if a call only waits for others. Such a call must not block, because it has no thread of
     /// its own.
     fn only_waits(&self) -> bool {
@@ -80,6 +85,10 @@ impl<T: DynamicTool> AnyTool for Erased<T> {
 
     fn description(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.0.description())
+    }
+
+    fn is_plugin(&self) -> bool {
+        self.0.is_plugin()
     }
 
     fn input_schema(&self) -> &Value {

@@ -322,6 +322,10 @@ impl DynamicTool for PluginTool {
         ANSWER_BYTES
     }
 
+    fn is_plugin(&self) -> bool {
+        true
+    }
+
     fn only_waits(&self) -> bool {
         false
     }
