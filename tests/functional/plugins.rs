@@ -198,7 +198,7 @@ fn a_running_server_takes_plugins_up_and_drops_them() {
     // A process that serves reads line by line.
     let serving = "n=0\nwhile IFS= read -r request; do n=$((n + 1))\necho \"{\\\"ok\\\":true,\\\"data\\\":{\\\"said\\\":\\\"$n\\\"}}\"\ndone\n";
     std::fs::write(folder(&fixture, "coming").join("main.sh"), serving).unwrap();
-    let mut server = Server::start(&fixture, &["mcp"]);
+    let mut server = Server::start(&fixture, &[]);
     let has = |server: &mut Server| server.tools().to_string().contains("\"coming\"");
     assert!(!has(&mut server));
     enable(&fixture, "coming");
