@@ -21,7 +21,7 @@ use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_plugin::PluginCommand;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
-use crate::cli_values::{Since, id, not_one_of, since, time};
+use crate::cli_values::{EXAMPLES, Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
 use crate::run_options::RunOptions;
 
@@ -43,17 +43,6 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
-  handfast check -- rm -rf build                 what the policy would decide, and why
-  handfast up                                    serves agents over HTTP, and prints how they reach it
-  handfast mcp                                   serves an agent over standard input and output
-  handfast csp                                   answers CSP/1 requests over standard input and output
-  handfast status                                who is served, and what waits
-  handfast log                                   what was done, newest first
-  handfast undo                                  lists the newest changes, and asks which to undo";
 
 /// Options that may stand before or after a command. `cli_options` lists which command accepts which.
 #[derive(Debug, Default, Clone, Args)]

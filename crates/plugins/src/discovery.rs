@@ -1,4 +1,4 @@
-//! Where plugins are: `plugins/` in the user's configuration, and `.handfast/plugins/` of a workspace.
+//! Places of plugins: `plugins/` in the user's configuration, and `.handfast/plugins/` of a workspace.
 
 use std::path::{Path, PathBuf};
 

@@ -231,13 +231,6 @@ fn hash(files: &BTreeMap<String, PluginFile>) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Returns true if a text can be the name of a plugin, and so of a tool.
-pub fn is_plugin_name(name: &str) -> bool {
-    name.len() <= 40
-        && name.bytes().next().is_some_and(|first| first.is_ascii_lowercase())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -317,13 +310,5 @@ mod tests {
         std::fs::create_dir_all(deep.path().join("x/".repeat(DEEPEST + 3))).unwrap();
         assert!(matches!(read(&deep), Err(FolderError::Path { .. })));
         assert!(matches!(read(&folder()).unwrap().manifest(), Err(FolderError::NoManifest)));
-    }
-
-    #[test]
-    fn names_are_those_of_tools() {
-        for (name, is_name) in [("a_1", true), ("A", false), ("1a", false), ("a-b", false), ("", false)] {
-            assert_eq!(is_plugin_name(name), is_name, "{name}");
-        }
-        assert!(!is_plugin_name(&"a".repeat(41)));
     }
 }

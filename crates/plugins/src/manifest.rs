@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tool::Level;
 
 use crate::fields::{Fields, ManifestError};
-use crate::folder::is_plugin_name;
+use crate::name::is_plugin_name;
 
 /// Maximum size of a manifest, in bytes.
 pub(crate) const LARGEST_MANIFEST: usize = 128 * 1024;

@@ -54,7 +54,7 @@ pub(crate) fn met_serving(given: &CellSpec, uses: WorkspaceUse, copy: &Path, fol
     cell.environment.insert(FOLDER_VARIABLE.into(), copy.into());
     (cell.overlay, cell.overlay_only, cell.terminal) = (None, false, None);
     if uses > WorkspaceUse::None {
-        // Such a process outlives the calls that could undo its changes.
+        // The process outlives the calls that could undo its changes.
         cell.read_only.push(given.workspace.clone());
     } else {
         folder.clone_into(&mut cell.workspace);

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use plugins::{Answer, AnswerFault, WorkspaceUse, read_answer};
-use sandbox::{ChangeSource, EndReason, Exit, Outcome};
+use sandbox::{ChangeSource, EndReason, Exit, Outcome, SandboxError};
 use tool::{
     ChangeTreatment, Code, Context, Data, EffectState, RunResult, SnapshotUse, StopReason, ToolError,
 };
@@ -135,4 +135,21 @@ fn shown(stderr: &[u8]) -> String {
     let text = tool::visible(String::from_utf8_lossy(stderr).trim());
     let excess = text.chars().count().saturating_sub(SHOWN);
     text.chars().skip(excess).collect()
+}
+
+/// Converts the error of a cell that could not be made. It says nothing of the plugin, except that a program is
+/// missing.
+pub(crate) fn cannot_start(error: SandboxError) -> ToolError {
+    let message = error.to_string();
+    let made = match &error {
+        SandboxError::Unavailable { hint, .. } => {
+            ToolError::new(Code::Unavailable, message).hint(hint.clone())
+        }
+        SandboxError::ProgramNotFound { .. } => ToolError::new(Code::Unavailable, message)
+            .hint("install the program that the plugin's `command` names, or change the command"),
+        SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
+            .hint("repeat the call: it is then decided on as one that cannot be undone"),
+        _ => ToolError::new(Code::Runtime, message),
+    };
+    made.because(error)
 }

@@ -182,7 +182,7 @@ impl PluginTool {
                 Err(error)
             }
             Err(failed) => {
-                // What the process would answer next is unknown.
+                // The next answer of the process could be about anything.
                 *running = None;
                 Err(self.failed(context, failed))
             }
@@ -199,7 +199,7 @@ impl PluginTool {
         let cell = cell::met(&given, uses, &self.copy, request);
         let host = cell::host(&host, uses);
         let command = cell::command(&self.words(), if seen.is_some() { place } else { &self.copy });
-        let stopper = Stopper::new().map_err(cannot_start)?;
+        let stopper = Stopper::new().map_err(outcome::cannot_start)?;
         let at_request = stopper.clone();
         context.stop.on_request(move |_| at_request.stop());
         let mut collector = Collector::new(stopper.clone());
@@ -222,7 +222,7 @@ impl PluginTool {
             }
             other => other,
         };
-        let ended = ended.map_err(cannot_start)?;
+        let ended = ended.map_err(outcome::cannot_start)?;
         let facts = outcome::Facts::of(&ended, uses);
         let output = outcome::read(context, &ended, &collector, &self.output);
         let (output, changes) = match output {
@@ -367,19 +367,5 @@ fn spec(manifest: &Manifest) -> Option<Spec> {
     })
 }
 
-/// Converts the error of a cell that could not be made. It says nothing of the plugin, except that a program is
-/// missing.
-pub(crate) fn cannot_start(error: SandboxError) -> ToolError {
-    let message = error.to_string();
-    let made = match &error {
-        SandboxError::Unavailable { hint, .. } => {
-            ToolError::new(Code::Unavailable, message).hint(hint.clone())
-        }
-        SandboxError::ProgramNotFound { .. } => ToolError::new(Code::Unavailable, message)
-            .hint("install the program that the plugin's `command` names, or change the command"),
-        SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
-            .hint("repeat the call: it is then decided on as one that cannot be undone"),
-        _ => ToolError::new(Code::Runtime, message),
-    };
-    made.because(error)
-}
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,7 @@ pub(crate) struct ServingProcess {
     pub(crate) talk: Conversation,
 }
 
-/// What a process is started with.
+/// Plugin whose process is to start.
 pub(crate) struct ServingPlugin<'a> {
     pub(crate) uses: WorkspaceUse,
     /// True if the plugin declares a host.
@@ -154,7 +154,7 @@ impl PluginProcesses {
         let command = (words, directory.to_owned());
         let (program, pipes) =
             PipedProgram::start(folder, (spec, host), command, PipedAs::Standard, LIFETIME, || {})
-                .map_err(crate::plugin_tool::cannot_start)?;
+                .map_err(crate::outcome::cannot_start)?;
         Ok(ServingProcess { program, talk: Conversation::over(pipes) })
     }
 }
