@@ -1,5 +1,7 @@
 //! Plugins whose process answers one call after the other.
 
+use std::time::{Duration, Instant};
+
 use tool::{Code, Owner, ResourcePool, StopReason};
 
 use crate::place::Place;
@@ -12,6 +14,22 @@ fn counting(second: &str) -> String {
         "n=0\nwhile IFS= read -r request; do\nn=$((n + 1))\nif [ $n = 2 ]; then {second}; fi\n\
          echo \"{{\\\"ok\\\":true,\\\"data\\\":{{\\\"n\\\":$n}}}}\"\ndone\n"
     )
+}
+
+/// Returns true if the command line of a process has this text.
+fn runs(text: &str) -> bool {
+    let lines = std::fs::read_dir("/proc").unwrap().flatten();
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    lines.map(line).any(|line| line.windows(text.len()).any(|part| part == text.as_bytes()))
+}
+
+/// Waits for the state of another program, which sends no event.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what} never came about");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -57,8 +75,11 @@ fn a_process_that_ended_between_two_calls_is_started_again() {
     let place = Place::new();
     let once = "IFS= read -r request\necho '{\"ok\":true,\"data\":{\"n\":1}}'\n";
     let tool = place.plugin(once, SERVE);
+    let hash = place.store.all().unwrap().pop().unwrap().state.hash;
     for _ in 0..3 {
         assert_eq!(place.call(&tool).unwrap()["n"], 1);
+        // The command line of the process has the path of the copy.
+        eventually("the end of the process", || !runs(&hash));
     }
 }
 
