@@ -7,6 +7,7 @@ mod full_disk;
 mod journals;
 mod killed;
 mod patches;
+mod plugins_killed;
 mod pruning;
 mod scheduled;
 mod vault;

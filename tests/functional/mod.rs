@@ -60,6 +60,7 @@ mod openapi;
 mod options;
 mod over_http;
 mod patches;
+pub(crate) mod plugins;
 mod policy;
 mod previews;
 mod project_programs;

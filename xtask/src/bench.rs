@@ -14,6 +14,7 @@ mod commands;
 mod embedding;
 mod http;
 mod measure;
+mod plugins;
 mod report;
 mod schedules;
 mod server;
@@ -53,6 +54,7 @@ struct Samples {
     browser: browser::Samples,
     schedules: schedules::Samples,
     agents: agents::Samples,
+    plugins: usize,
 }
 
 impl Samples {
@@ -67,6 +69,7 @@ impl Samples {
         browser: browser::Samples { starts: 5, actions: 30 },
         schedules: schedules::Samples { jobs: 9_900, firings: 30 },
         agents: agents::Samples { turns: 200, questions: 60, agents: 100 },
+        plugins: 300,
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -79,6 +82,7 @@ impl Samples {
         browser: browser::Samples { starts: 1, actions: 5 },
         schedules: schedules::Samples { jobs: 100, firings: 3 },
         agents: agents::Samples { turns: 20, questions: 6, agents: 10 },
+        plugins: 30,
     };
 }
 
@@ -97,6 +101,8 @@ pub(crate) enum Part {
     Schedules,
     /// Turns of agents, questions between them, and the memory of idle ones
     Agents,
+    /// Calls of plugins whose process waits, or starts, beside a command
+    Plugins,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
     /// Requests to a web server, compared with those of a bare client
@@ -164,6 +170,13 @@ pub(crate) fn run(
     }
     if wants(Part::Agents) {
         report::agents::print(&agents::all(&folder.join("agents"), &binary, samples.agents)?)?;
+    }
+    if wants(Part::Plugins) {
+        let folder = folder.join("plugins");
+        let workspace = folder.join("workspace");
+        write(&workspace.join("small.txt"), "x")?;
+        let server = handfast(&folder, &real(&workspace)?, &binary);
+        report::plugins::print(&plugins::all(&server, &folder, &binary, samples.plugins)?)?;
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;

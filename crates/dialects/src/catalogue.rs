@@ -56,7 +56,7 @@ impl CatalogueKind {
         let name = tool.spec().name;
         let finds = FINDING.contains(&name);
         match self {
-            Self::Core => finds || WORKING.contains(&name),
+            Self::Core => finds || WORKING.contains(&name) || tool.is_plugin(),
             // A full list needs no tools for finding others.
             Self::Full => !finds,
             Self::Compact => finds,

@@ -91,6 +91,8 @@ pub(crate) struct Call {
     pub(crate) background: bool,
     /// True if what the call starts outlives its session too.
     pub(crate) outlives_session: bool,
+    /// True if the processes of the call have no network, whatever the rules allow.
+    pub(crate) without_network: bool,
     pub(crate) decision: Option<Decision>,
     /// Upper limit on what the caller may do.
     pub(crate) ceiling: Ceiling,
@@ -170,6 +172,7 @@ impl Call {
             dry_run: None,
             background: false,
             outlives_session: false,
+            without_network: false,
             decision: None,
             ceiling,
             budget,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::Policy;
-use tool::{Code, ToolError};
+use policy::{Ceiling, Policy};
+use tool::{Code, NetworkLimit, ToolError};
 use watch::WatchMode;
 
 use crate::Engine;
@@ -32,6 +32,20 @@ impl Engine {
             call.timeout = call.timeout.min(left);
         }
         call.leased = Some(self.bounded(call, &self.policy)?);
+        Ok(())
+    }
+
+    /// Limits the network of the call's processes to hosts and secrets that its tool has declared, of those
+    /// that the rules allow. Processes with other limits are in another network.
+    pub(crate) fn limit_network(&self, call: &mut Call, limit: &NetworkLimit) -> Result<(), ToolError> {
+        if limit.hosts.is_empty() {
+            call.without_network = true;
+            return Ok(());
+        }
+        let limited = self.networks.limited(&self.policy, limit).map_err(|problem| {
+            ToolError::new(Code::Unavailable, format!("the tool declares a wrong host or secret: {problem}"))
+        })?;
+        call.ceiling = call.ceiling.meet(&Ceiling::default().with_policy(limited));
         Ok(())
     }
 

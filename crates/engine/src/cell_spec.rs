@@ -117,7 +117,7 @@ impl Engine {
         let owner = call.owner();
         // A command that only reads needs no host.
         let reaches = |policy: &Policy| policy.allows_hosts() || policy.asks_about_hosts();
-        if !reaches(&self.policy) || call.passed_as_reading() {
+        if !reaches(&self.policy) || call.passed_as_reading() || call.without_network {
             return Network { owner, rules: Rules::NoHosts };
         }
         if call.ceiling.is_unbounded() {
@@ -157,9 +157,9 @@ impl Engine {
     }
 
     /// Returns true if the cell of the call has a separate network, because the call may not use
-    /// the way out of its session's network.
+    /// the network of its session.
     pub(crate) fn is_apart(&self, call: &Call) -> bool {
-        call.passed_as_reading() && self.policy.allows_hosts()
+        call.without_network || call.passed_as_reading() && self.policy.allows_hosts()
     }
 
     /// Starts to specify the cell of a command.
@@ -191,7 +191,11 @@ impl Engine {
                 let folders = policy::project_folders(&directory, &engine.place.workspace);
                 cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
             }
-            told.extend(engine.settle_network(&network, connections, (cell, host)));
+            if apart {
+                (host.spawner, host.network) = (None, None);
+            } else {
+                told.extend(engine.settle_network(&network, connections, (cell, host)));
+            }
             told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
             if undoable {
                 // Other roots are written directly, which cannot be undone.
@@ -201,9 +205,6 @@ impl Engine {
                 cell.reads_only = true;
                 // Otherwise git would refresh its index, and that work would be discarded.
                 cell.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
-            }
-            if apart {
-                (host.spawner, host.network) = (None, None);
             }
             if !host.has_egress {
                 cell.environment.extend(engine.cell.without_hosts.clone());

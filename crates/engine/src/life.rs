@@ -204,6 +204,9 @@ impl Engine {
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
         call.dry_run = self.planned_dry_run(tool.spec(), &prepared.plan);
+        if let Some(limit) = &prepared.plan.network {
+            self.limit_network(call, limit)?;
+        }
         Ok(prepared)
     }
 

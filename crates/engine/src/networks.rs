@@ -21,7 +21,7 @@ use policy::{Ceiling, Policy};
 use sandbox::{
     CellHost, CellProcesses, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner,
 };
-use tool::{Clock, Owner, Threads, Timer};
+use tool::{Clock, NetworkLimit, Owner, Threads, Timer};
 
 use crate::connections::CallConnections;
 use crate::egress_gate::{GateDeps, WayOut};
@@ -34,6 +34,9 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// Maximum number of ceilings under which one session can have ways out.
 const MAX_CEILINGS: usize = 16;
+
+/// Maximum number of limits of tools that are kept.
+const MAX_LIMITS: usize = 256;
 
 /// The networks of the sessions of one runtime.
 pub(crate) struct Networks {
@@ -73,6 +76,9 @@ struct State {
     carrier: Option<(Carrier, Timestamp)>,
     /// Policy that every way out obeys, after a change of the policy.
     policy: Option<Arc<Policy>>,
+    /// Policies limited to the hosts of a tool, each with the policy that it was made of. Ceilings are
+    /// compared by the identity of their policies.
+    limited: Vec<(Arc<Policy>, NetworkLimit, Arc<Policy>)>,
 }
 
 impl State {
@@ -237,6 +243,23 @@ impl Networks {
             // The next session makes its network itself.
             self.state().is_making_spare = false;
         }
+    }
+
+    /// Returns a policy limited to these hosts and secrets: the same one for the same limit.
+    ///
+    /// # Errors
+    /// Returns the problem if a host is malformed.
+    pub(crate) fn limited(&self, policy: &Arc<Policy>, limit: &NetworkLimit) -> Result<Arc<Policy>, String> {
+        let limited = &mut self.state().limited;
+        limited.retain(|(of, ..)| Arc::ptr_eq(of, policy));
+        if let Some((.., known)) = limited.iter().find(|(_, known, _)| known == limit) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(policy.limited_to(&limit.hosts, &limit.secrets)?);
+        if limited.len() < MAX_LIMITS {
+            limited.push((policy.clone(), limit.clone(), made.clone()));
+        }
+        Ok(made)
     }
 
     /// Returns the owner of the network for callers under this ceiling on behalf of `owner`.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 19] = [
+const OF_STATE: [&str; 20] = [
     "agents",
     "approvals",
     "audit",
@@ -19,6 +19,7 @@ const OF_STATE: [&str; 19] = [
     "graph",
     "login",
     "logout",
+    "plugin",
     "policy",
     "run",
     "setup embeddings",

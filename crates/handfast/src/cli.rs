@@ -18,9 +18,10 @@ use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_graph::GraphCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_plugin::PluginCommand;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
-use crate::cli_values::{Since, id, not_one_of, since, time};
+use crate::cli_values::{EXAMPLES, Since, id, not_one_of, since, time};
 use crate::cli_vault::VaultCommand;
 use crate::run_options::RunOptions;
 
@@ -42,17 +43,6 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
-  handfast check -- rm -rf build                 what the policy would decide, and why
-  handfast up                                    serves agents over HTTP, and prints how they reach it
-  handfast mcp                                   serves an agent over standard input and output
-  handfast csp                                   answers CSP/1 requests over standard input and output
-  handfast status                                who is served, and what waits
-  handfast log                                   what was done, newest first
-  handfast undo                                  lists the newest changes, and asks which to undo";
 
 /// Options that may stand before or after a command. `cli_options` lists which command accepts which.
 #[derive(Debug, Default, Clone, Args)]
@@ -282,6 +272,13 @@ pub(crate) enum Command {
     Schedule {
         #[command(subcommand)]
         command: Option<ScheduleCommand>,
+    },
+    /// Makes programs of your own tools: makes, tests, lists, enables, disables and removes plugins.
+    ///
+    /// A plugin is a folder with a plugin.yaml and a program. docs/PLUGINS.md has more.
+    Plugin {
+        #[command(subcommand)]
+        command: PluginCommand,
     },
     /// Asks the graph of the workspace's code: who calls, imports or inherits what.
     Graph {

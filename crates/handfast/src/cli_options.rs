@@ -51,7 +51,7 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 35] = [
+const COMMANDS: [(&str, &[&str]); 36] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
@@ -78,6 +78,7 @@ const COMMANDS: [(&str, &[&str]); 35] = [
     ("chat", CALLS),
     ("agents", PLACE),
     ("schedule", TRIED),
+    ("plugin", PLACE),
     ("graph", RULES),
     ("doctor", RULES),
     ("setup", PLACE),
@@ -96,7 +97,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
     ("Let a model work", &["chat", "run", "agents", "schedule"]),
-    ("Use the tools yourself", &["call", "tools", "graph"]),
+    ("Use the tools yourself", &["call", "tools", "graph", "plugin"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];
 

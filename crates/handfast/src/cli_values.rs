@@ -7,6 +7,18 @@ use policy::EffectKind;
 
 use crate::moment::{Moment, TIMES, duration};
 
+/// Examples at the end of the help of the whole program.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
+  handfast check -- rm -rf build                 what the policy would decide, and why
+  handfast up                                    serves agents over HTTP, and prints how they reach it
+  handfast mcp                                   serves an agent over standard input and output
+  handfast csp                                   answers CSP/1 requests over standard input and output
+  handfast status                                who is served, and what waits
+  handfast log                                   what was done, newest first
+  handfast undo                                  lists the newest changes, and asks which to undo";
+
 /// Start of an undo of several calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Since {

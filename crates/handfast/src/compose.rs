@@ -22,6 +22,7 @@ use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_code::Scripts;
 use tools_graph::CodeGraphs;
+use tools_plugins::PluginProcesses;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
@@ -38,9 +39,10 @@ use crate::job_runtime::job_runtime;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
-    BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, SCRIPTS_FOLDER, VAULT_FOLDER,
-    create_private, place, program, real, state_folder,
+    BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, PLUGIN_PROCESSES_FOLDER,
+    SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
 };
+use crate::plugin_tools::{PluginPlaces, PluginTools};
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
@@ -230,6 +232,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(turns.clone());
     let tree = Arc::new(AgentTree::default());
     services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
+    let processes = Arc::new(PluginProcesses::new(state.join(PLUGIN_PROCESSES_FOLDER)));
+    services.insert(processes.clone());
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
@@ -258,7 +262,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers, tree.clone(), graphs.clone()],
+        resources: vec![browsers, tree.clone(), graphs.clone(), processes.clone()],
         agents: Some(tree.clone()),
         program: program(&state, &host_environment),
     })?;
@@ -268,6 +272,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
+    // Before the parts of the configuration move.
+    let uses_workspace = !configuration.is_narrowed;
     let composed = Composed {
         engine: Arc::new(engine),
         store,
@@ -288,6 +294,15 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         reload,
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
+    if !composed.reload.options.ignores_files {
+        let configuration = composed.reload.host_environment.configuration.as_deref();
+        let places = PluginPlaces::of(&composed.workspace, configuration, &composed.state);
+        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes);
+        plugins.refresh(&composed.engine, warn);
+        if serves_many {
+            plugins.keep_current(&composed.engine);
+        }
+    }
     Ok(composed)
 }
 

@@ -35,6 +35,8 @@ mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;
 #[cfg(feature = "cli")]
+mod cli_plugin;
+#[cfg(feature = "cli")]
 mod cli_schedule;
 #[cfg(feature = "cli")]
 mod cli_setup;
@@ -67,6 +69,7 @@ mod out_of_reach;
 #[cfg(feature = "cli")]
 mod pager;
 mod places;
+mod plugin_tools;
 #[cfg(feature = "cli")]
 mod program;
 mod reload;

@@ -22,6 +22,8 @@ pub(crate) const BROWSERS_FOLDER: &str = "browsers";
 
 /// Folder of running scripts, in the state folder.
 pub(crate) const SCRIPTS_FOLDER: &str = "scripts";
+/// Name of the folder within the state folder with a folder for each running process of a plugin.
+pub(crate) const PLUGIN_PROCESSES_FOLDER: &str = "plugin-processes";
 /// Folder of the pictures of questions in the state.
 pub(crate) const PICTURES_FOLDER: &str = "pictures";
 /// Name of the folder within the state folder that earlier versions used for interrupted downloads.

@@ -3,8 +3,9 @@
 
 use std::net::IpAddr;
 
-use crate::host::{AddressVerdict, normal_host};
-use crate::{EffectKind, Policy, UnlistedHosts};
+use crate::host::{AddressVerdict, HostRules, normal_host};
+use crate::names::{NameRules, Shape};
+use crate::{EffectKind, Origin, Policy, UnlistedHosts};
 
 /// Verdict on one connection of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +147,26 @@ impl Policy {
             && self.bounding().all(Policy::allows_hosts)
     }
 
+    /// Returns these rules with other lists of hosts and of secrets, for a ceiling over these rules. Hosts on
+    /// no list are refused, and each secret may be sent to every listed host.
+    ///
+    /// # Errors
+    /// Returns the problem if a host or a secret is malformed.
+    pub fn limited_to(&self, hosts: &[String], secrets: &[String]) -> Result<Policy, String> {
+        let mut limited = self.clone();
+        limited.unlisted_hosts = (UnlistedHosts::Deny, Origin::Ceiling);
+        limited.allowed_hosts = HostRules::default();
+        limited.allowed_secrets = NameRules::new(Shape::Secret);
+        for host in hosts {
+            limited.allowed_hosts.add(self.setting("allowed_hosts", host, Origin::Ceiling))?;
+            for secret in secrets {
+                let entry = format!("{secret} at {host}");
+                limited.allowed_secrets.add(self.setting("allowed_secrets", &entry, Origin::Ceiling))?;
+            }
+        }
+        Ok(limited)
+    }
+
     /// Returns the ports that entries of `allowed_hosts` name, in order.
     pub fn named_ports(&self) -> Vec<u16> {
         self.allowed_hosts.ports()
@@ -161,7 +182,7 @@ fn means_this_machine(host: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use crate::{Dialect, Origin, Profiles, Programs, Setup, Source, Trust};
+    use crate::{Dialect, Profiles, Programs, Setup, Source, Trust};
 
     use super::*;
 
@@ -216,6 +237,27 @@ mod tests {
             assert_eq!(policy.names_host(host), known, "{host}");
         }
         assert_eq!(policy.named_ports(), [80, 8443]);
+    }
+
+    #[test]
+    fn a_limit_leaves_what_both_the_rules_and_the_limit_list() {
+        use crate::Ceiling;
+        use std::sync::Arc;
+
+        let own = policy(&serde_json::json!({
+            "allowed_hosts": ["a.example", "b.example"], "allowed_secrets": ["key", "other"],
+        }));
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let limited = own.limited_to(&texts(&["a.example", "c.example"]), &texts(&["key"])).unwrap();
+        let bounded = own.under(&Ceiling::default().with_policy(Arc::new(limited)));
+        for (host, reached) in [("a.example", true), ("b.example", false), ("c.example", false)] {
+            assert_eq!(bounded.host_verdict(host, 443).is_ok(), reached, "{host}");
+            assert_eq!(bounded.lists_secret("key", host), host != "b.example", "{host}");
+            assert!(!bounded.lists_secret("other", host), "{host}");
+        }
+        // A host that the limit names and no list does is refused without a question.
+        assert!(!bounded.asks_about_hosts() && own.asks_about_hosts());
+        assert!(own.limited_to(&texts(&["https://a.example/"]), &[]).is_err());
     }
 
     #[test]

@@ -41,7 +41,18 @@ pub trait DynamicTool: Send + Sync + 'static {
     /// Returns the maximum number of bytes of an answer.
     fn answer_bytes(&self) -> u64;
 
-    /// Makes a call. It may await and must not block: it has no thread of its own.
+    /// Returns true for a plugin, which the user has made a tool.
+    fn is_plugin(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a call only waits for others. Such a call must not block, because it has no thread of
+    /// its own.
+    fn only_waits(&self) -> bool {
+        true
+    }
+
+    /// Makes a call. It may await, and it may block unless [`DynamicTool::only_waits`] is true.
     fn run<'a>(&'a self, context: &'a Context, arguments: Value) -> BoxFuture<'a, RunResult<Data>>;
 }
 
@@ -76,6 +87,10 @@ impl<T: DynamicTool> AnyTool for Erased<T> {
         Cow::Borrowed(self.0.description())
     }
 
+    fn is_plugin(&self) -> bool {
+        self.0.is_plugin()
+    }
+
     fn input_schema(&self) -> &Value {
         self.0.input_schema()
     }
@@ -92,7 +107,7 @@ impl<T: DynamicTool> AnyTool for Erased<T> {
             timeout: None,
             answer_bytes: self.0.answer_bytes(),
             answers_with_file: false,
-            only_waits: true,
+            only_waits: self.0.only_waits(),
             call: Box::new(call),
         })
     }

@@ -59,7 +59,7 @@ pub use level::Level;
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
-pub use plan::Plan;
+pub use plan::{NetworkLimit, Plan};
 pub use plan_context::PlanContext;
 pub use resources::{Owner, Resource, ResourcePool, ResourceUsage};
 pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};

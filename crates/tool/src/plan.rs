@@ -32,6 +32,17 @@ pub struct Plan {
     /// Plan of the call that a dry run tries; `None` for other calls. The outer plan then lists the
     /// reads of the trial.
     pub dry_run: Option<Box<Plan>>,
+    /// Hosts and secrets to which the processes of the call are limited. `None` for those of the profile.
+    pub network: Option<NetworkLimit>,
+}
+
+/// Upper bound of what the processes of a call may reach, in addition to the rules of the profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkLimit {
+    /// Hosts, in the form of `allowed_hosts`. Without one, the processes have no network.
+    pub hosts: Vec<String>,
+    /// Names of the secrets that may be sent to those hosts.
+    pub secrets: Vec<String>,
 }
 
 impl Plan {
@@ -47,6 +58,7 @@ impl Plan {
             applies: None,
             login: Vec::new(),
             dry_run: None,
+            network: None,
         }
     }
 

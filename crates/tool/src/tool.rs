@@ -236,6 +236,10 @@ pub trait AnyTool: Send + Sync {
     fn is_listed(&self) -> bool {
         true
     }
+    /// Returns true for a plugin, which the user has made a tool. Such a tool is in the list of the core tools.
+    fn is_plugin(&self) -> bool {
+        false
+    }
     /// Returns the description by which a model decides when to use the tool.
     fn description(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.spec().description)

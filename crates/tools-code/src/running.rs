@@ -74,7 +74,11 @@ enum End {
 /// # Errors
 /// `EUNAVAILABLE` without the language or a cell; `ETIMEOUT` and `ECANCELLED` with what the script printed;
 /// `EQUOTA` if it does not end after its last call.
-pub(crate) async fn run(context: &Context, language: Language, code: String) -> Result<ScriptOutcome, ToolError> {
+pub(crate) async fn run(
+    context: &Context,
+    language: Language,
+    code: String,
+) -> Result<ScriptOutcome, ToolError> {
     let scripts = context.service::<Scripts>()?;
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let stopped = stop_of(context);

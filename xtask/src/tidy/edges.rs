@@ -50,6 +50,8 @@ enum Layer {
     LocalModels,
     /// The protocol of foreign tool servers, behind connections that the caller hands in.
     ToolServers,
+    /// Folders that are tools, and what their user has allowed.
+    PluginFolders,
     /// The loop of agents over interfaces that the caller implements.
     Agents,
     /// The knowledge base, and search in it.
@@ -87,12 +89,12 @@ enum Layer {
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
     Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
-    Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit, Times,
-    ToolServers, Tools, Vocabulary, Xtask,
+    PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit,
+    Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 47] = [
+const LAYERS: [(&str, Layer); 48] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -118,6 +120,7 @@ const LAYERS: [(&str, Layer); 47] = [
     ("llm", Models),
     ("llm-local", LocalModels),
     ("mcp-client", ToolServers),
+    ("plugins", PluginFolders),
     ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
@@ -203,6 +206,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models | ToolServers => &[Vocabulary],
         CodeFacts => &[GraphQueries],
+        PluginFolders => &[Vocabulary, Locks, Paths],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],
         Agents => &[Vocabulary, Models],
@@ -228,6 +232,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Budgets,
             Outward,
             Outgoing,
+            PluginFolders,
         ],
         TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
@@ -257,6 +262,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             Models,
             LocalModels,
             ToolServers,
+            PluginFolders,
             Agents,
             Budgets,
         ],

@@ -1,0 +1,292 @@
+//! `handfast plugin`: plugins, by the user's own hand.
+
+mod tests_of_plugin;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use plugins::{
+    FoundPlugin, Manifest, PluginFolder, PluginState, SourceKind, difference, is_plugin_name, scaffold,
+};
+use serde_json::json;
+use store_api::{Store, StoreError};
+use tool::{Clock, Code};
+
+use super::{Failure, print, print_json};
+use crate::cli::Global;
+use crate::cli_plugin::PluginCommand;
+use crate::clock::SystemClock;
+use crate::host_environment::HostEnvironment;
+use crate::pager::print_listing;
+use crate::places::{open_store, state_folder, workspace};
+use crate::plugin_tools::PluginPlaces;
+use crate::report::{note, table, warn};
+
+/// Maximum number of characters of a status in a list.
+const STATUS: usize = 100;
+
+pub(super) fn run(global: &Global, command: PluginCommand) -> Result<ExitCode, Failure> {
+    let host_environment = HostEnvironment::of_this_process();
+    let options = global.run_options();
+    let workspace = workspace(&options, &host_environment, &warn)?;
+    let state = state_folder(&options, &host_environment)?;
+    let places = PluginPlaces::of(&workspace, host_environment.configuration.as_deref(), &state);
+    match command {
+        PluginCommand::New { name, language, here } => {
+            let kind = if here { SourceKind::Workspace } else { SourceKind::User };
+            new(&places, &name, language.of_plugin(), kind)?;
+        }
+        PluginCommand::Test { name, json } => {
+            return tests_of_plugin::run(global, &places.find(&name)?, json);
+        }
+        PluginCommand::List { json } => list(&places, json)?,
+        PluginCommand::Enable { name, yes } => {
+            let store = open_store(&options, &host_environment)?;
+            return enable(global, &places, store.as_ref(), &name, yes);
+        }
+        PluginCommand::Disable { name } => {
+            let store = open_store(&options, &host_environment)?;
+            let folder = known_folder(&places, &name)?;
+            recorded(store.as_ref(), "plugin disable", &folder, || Ok(places.store.disable(&folder)?))?;
+            note(&format!("{} is disabled", tool::visible(&name)));
+        }
+        PluginCommand::Remove { name, yes } => {
+            let store = open_store(&options, &host_environment)?;
+            return remove(global, &places, store.as_ref(), &name, yes);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a change between two rows of the audit.
+fn recorded(
+    store: &dyn Store,
+    what: &str,
+    folder: &Path,
+    work: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    struct Recorded(Failure);
+    impl From<StoreError> for Recorded {
+        fn from(error: StoreError) -> Self {
+            Self(error.into())
+        }
+    }
+    let arguments = json!({"folder": tool::path_text(folder)});
+    let runtime = |_: &Recorded| Code::Runtime;
+    engine::by_hand((store, &SystemClock), what, &arguments, runtime, || work().map_err(Recorded))
+        .map_err(|Recorded(failure)| failure)
+}
+
+fn new(
+    places: &PluginPlaces,
+    name: &str,
+    language: plugins::Language,
+    kind: SourceKind,
+) -> Result<(), Failure> {
+    if !is_plugin_name(name) {
+        return Err(Failure::usage(format!(
+            "`{}` is no name of a plugin: it begins with a small letter, and has small letters, digits and _ alone, at most 40",
+            tool::visible(name)
+        )));
+    }
+    let Some(around) = places.folder(kind) else {
+        return Err(Failure::usage("there is no home folder for your plugins; use --here"));
+    };
+    let folder = around.join(name);
+    scaffold(&folder, name, language).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::usage(format!("{} exists already; choose another name", folder.display()))
+        }
+        _ => Failure::from(format!("cannot make {}: {error}", folder.display())),
+    })?;
+    print(&format!("{}\n", folder.display()))?;
+    note(&format!(
+        "edit its files, try it with `handfast plugin test {name}`, and make it a tool with `handfast plugin enable {name}`"
+    ));
+    Ok(())
+}
+
+/// Returns what a plugin is now, in words.
+fn status(found: &FoundPlugin, state: Option<&PluginState>) -> (&'static str, Option<String>) {
+    let present = match &found.content {
+        Err(error) => return ("wrong", Some(error.to_string())),
+        Ok((content, _)) => content,
+    };
+    match state {
+        None => ("new", None),
+        Some(state) if state.quarantine.is_some() => {
+            ("quarantined", state.quarantine.as_ref().map(|quarantine| quarantine.reason.clone()))
+        }
+        Some(state) if !state.is_enabled => ("disabled", None),
+        Some(state) if state.hash != present.hash => {
+            let what = "its files have changed since they were allowed, so it is no tool";
+            ("changed", Some(what.to_owned()))
+        }
+        Some(state) => ("enabled", state.last_failure.clone()),
+    }
+}
+
+fn list(places: &PluginPlaces, json: bool) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for found in places.all() {
+        let state = places.store.of(&found.folder)?;
+        let (status, reason) = status(&found, state.as_ref());
+        rows.push((found, state, status, reason));
+    }
+    if json {
+        let shown = rows.iter().map(|(found, state, status, reason)| {
+            let manifest = found.content.as_ref().ok().map(|(_, manifest)| manifest);
+            json!({
+                "name": found.name,
+                "folder": tool::path_text(&found.folder),
+                "owner": found.kind.as_str(),
+                "status": status,
+                "reason": reason,
+                "failures": state.as_ref().map_or(0, |state| state.failures),
+                "allowed_hash": state.as_ref().map(|state| &state.hash),
+                "present_hash": found.content.as_ref().ok().map(|(content, _)| &content.hash),
+                "level": manifest.map(Manifest::least_level),
+                "declares": manifest.map(|manifest| manifest.effects.described()),
+            })
+        });
+        return print_json(&shown.collect::<Vec<_>>());
+    }
+    if rows.is_empty() {
+        note("there are no plugins; `handfast plugin new NAME` makes one");
+        return Ok(());
+    }
+    let cells = rows.iter().map(|(found, state, status, reason)| {
+        let manifest = found.content.as_ref().ok().map(|(_, manifest)| manifest);
+        let shown =
+            reason.as_ref().map_or_else(|| (*status).to_owned(), |reason| format!("{status}: {reason}"));
+        vec![
+            found.name.clone(),
+            found.kind.as_str().to_owned(),
+            manifest.map(|manifest| manifest.least_level().to_string()).unwrap_or_default(),
+            state.as_ref().map_or(0, |state| state.failures).to_string(),
+            shown.chars().take(STATUS).collect(),
+        ]
+    });
+    print_listing(&table(&["name", "owner", "level", "failures", "status"], cells))?;
+    Ok(())
+}
+
+fn enable(
+    global: &Global,
+    places: &PluginPlaces,
+    store: &dyn Store,
+    name: &str,
+    yes: bool,
+) -> Result<ExitCode, Failure> {
+    let found = places.find(name)?;
+    let (content, manifest) =
+        found.content.map_err(|error| Failure::usage(format!("{}: {error}", found.folder.display())))?;
+    let state = places.store.of(&found.folder)?;
+    let is_current =
+        |state: &PluginState| state.is_enabled && state.hash == content.hash && state.quarantine.is_none();
+    if state.as_ref().is_some_and(is_current) {
+        note(&format!("{} is enabled already", tool::visible(name)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut shown = described(&content, &manifest);
+    if let Some(state) = &state {
+        if let Some(quarantine) = &state.quarantine {
+            shown.push(format!("it is quarantined: {}", quarantine.reason));
+        }
+        // Without the earlier copy, all files count as new.
+        if let Ok(earlier) = PluginFolder::read(&places.store.copy_of(&state.hash)) {
+            let lines = difference(&earlier, &content).lines();
+            if !lines.is_empty() {
+                shown.push("files that differ from those that you allowed:".to_owned());
+                shown.extend(lines.into_iter().map(|line| format!("  {line}")));
+            }
+        }
+    }
+    print(&format!("{}\n", shown.join("\n")))?;
+    if !confirmed(global, yes, "Make it a tool?")? {
+        note("nothing was changed; --yes answers yes without a question");
+        return Ok(ExitCode::from(1));
+    }
+    recorded(store, "plugin enable", &found.folder, || {
+        Ok(places.store.enable(&manifest.name, &content, SystemClock.now())?)
+    })?;
+    note(&format!("{} is enabled with content {}", manifest.name, content.hash));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Describes what a human allows by enabling a plugin.
+fn described(content: &PluginFolder, manifest: &Manifest) -> Vec<String> {
+    let command: Vec<String> = manifest.command.iter().map(|word| tool::visible(word)).collect();
+    let mut lines = vec![
+        format!("plugin {} in {}", manifest.name, tool::visible(&tool::path_text(&content.path))),
+        format!("  {}", tool::visible(&manifest.description)),
+        format!(
+            "  runs {} ({}), level {}",
+            command.join(" "),
+            manifest.mode.as_str(),
+            manifest.least_level()
+        ),
+    ];
+    lines.extend(
+        manifest.effects.described().into_iter().map(|effect| format!("  {}", tool::visible(&effect))),
+    );
+    lines
+}
+
+fn remove(
+    global: &Global,
+    places: &PluginPlaces,
+    store: &dyn Store,
+    name: &str,
+    yes: bool,
+) -> Result<ExitCode, Failure> {
+    let folder = known_folder(places, name)?;
+    if !confirmed(global, yes, &format!("Remove {} with all its files?", folder.display()))? {
+        note("nothing was changed; --yes answers yes without a question");
+        return Ok(ExitCode::from(1));
+    }
+    recorded(store, "plugin remove", &folder, || {
+        match places.store.forget(&folder) {
+            Ok(()) | Err(plugins::StoreFault::Unknown) => {}
+            Err(fault) => return Err(fault.into()),
+        }
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    })?;
+    note(&format!("{} is removed", tool::visible(name)));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the folder of a plugin. A plugin whose folder is gone is found by its state.
+fn known_folder(places: &PluginPlaces, name: &str) -> Result<std::path::PathBuf, Failure> {
+    match places.find(name) {
+        Ok(found) => Ok(found.folder),
+        Err(missing) => {
+            let is_in_place = |folder: &Path| {
+                [SourceKind::Workspace, SourceKind::User]
+                    .iter()
+                    .any(|kind| places.folder(*kind).is_some_and(|around| folder.parent() == Some(around)))
+            };
+            let mut stored = places.store.all()?.into_iter();
+            let known = stored.find(|plugin| plugin.state.name == name && is_in_place(&plugin.folder));
+            known.map(|plugin| plugin.folder).ok_or(missing)
+        }
+    }
+}
+
+/// Asks a question at the terminal. Without a terminal, only `--yes` is a yes.
+fn confirmed(global: &Global, yes: bool, question: &str) -> Result<bool, Failure> {
+    if yes {
+        return Ok(true);
+    }
+    if global.no_input || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(false);
+    }
+    write!(io::stderr(), "{question} [y/N] ")?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,169 @@
+//! The cell of a plugin: that of a command, with less.
+
+use std::path::Path;
+
+use plugins::{LARGEST_ANSWER, WorkspaceUse};
+use sandbox::{CellHost, CellSpec, Command, Program, Stopper, Stream};
+
+/// File with the request in the cell's private home.
+const REQUEST: &str = ".plugin-request";
+/// Maximum number of bytes of standard error that are kept.
+const LARGEST_ERROR_OUTPUT: usize = 16 * 1024;
+/// Variable with the path of the plugin's files.
+const FOLDER_VARIABLE: &str = "PLUGIN_FOLDER";
+
+/// Returns the cell of a command, met with the declared use of the workspace.
+pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: String) -> CellSpec {
+    let mut cell = given.clone();
+    // Other roots of the profile are not the plugin's. Single files are the certificates of its network.
+    cell.read_write.clear();
+    cell.read_only.retain(|path| path.is_file());
+    // A program of the workspace must not stand in for one of the system.
+    cell.search_path.retain(|folder| !folder.starts_with(&given.workspace));
+    cell.home_files.push((REQUEST.into(), request.into_bytes()));
+    cell.environment.insert(FOLDER_VARIABLE.into(), copy.into());
+    cell.output_limit = LARGEST_ANSWER as u64;
+    cell.terminal = None;
+    match uses {
+        WorkspaceUse::Write => cell.read_only.push(copy.to_owned()),
+        WorkspaceUse::Read => {
+            cell.read_only.push(copy.to_owned());
+            (cell.overlay, cell.overlay_only, cell.reads_only) = (None, false, true);
+        }
+        WorkspaceUse::None => {
+            copy.clone_into(&mut cell.workspace);
+            (cell.overlay, cell.overlay_only, cell.reads_only) = (None, false, true);
+            // These are about the workspace, which the cell does not show.
+            cell.masked.clear();
+            cell.placeholders.clear();
+            cell.frozen.clear();
+            cell.frozen_where_direct.clear();
+        }
+    }
+    cell
+}
+
+/// Returns the cell of a long-lived program, met with the declared use of the workspace. `folder` has the pipes of
+/// the program.
+pub(crate) fn met_serving(given: &CellSpec, uses: WorkspaceUse, copy: &Path, folder: &Path) -> CellSpec {
+    let mut cell = given.clone();
+    cell.read_write = vec![folder.to_owned()];
+    cell.read_only.retain(|path| path.is_file());
+    cell.read_only.push(copy.to_owned());
+    cell.search_path.retain(|folder| !folder.starts_with(&given.workspace));
+    cell.environment.insert(FOLDER_VARIABLE.into(), copy.into());
+    (cell.overlay, cell.overlay_only, cell.terminal) = (None, false, None);
+    if uses > WorkspaceUse::None {
+        // The process outlives the calls that could undo its changes.
+        cell.read_only.push(given.workspace.clone());
+    } else {
+        folder.clone_into(&mut cell.workspace);
+        cell.masked.clear();
+        cell.placeholders.clear();
+        cell.frozen.clear();
+        cell.frozen_where_direct.clear();
+    }
+    cell
+}
+
+/// Returns the live parts of the cell. A plugin has no part in the caches of other commands.
+pub(crate) fn host(given: &CellHost, uses: WorkspaceUse) -> CellHost {
+    let late_masks = given.late_masks.clone().filter(|_| uses > WorkspaceUse::None);
+    CellHost { kept_home: None, late_masks, ..given.clone() }
+}
+
+/// Returns the command. Its standard input is the request.
+pub(crate) fn command(words: &[String], directory: &Path) -> Command {
+    const FEED: &str = "exec \"$@\" < \"$HOME/.plugin-request\"";
+    let program = ["/bin/sh", "-c", FEED, "plugin"].into_iter().chain(words.iter().map(String::as_str));
+    Command {
+        program: Program::Argv(program.map(Into::into).collect()),
+        working_directory: directory.to_owned(),
+    }
+}
+
+/// Collects the output of a plugin, and stops a plugin that writes too much.
+pub(crate) struct Collector {
+    stopper: Stopper,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Collector {
+    pub(crate) fn new(stopper: Stopper) -> Self {
+        Self { stopper, stdout: Vec::new(), stderr: Vec::new() }
+    }
+
+    pub(crate) fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => {
+                // One byte beyond the limit is enough to know that there is more.
+                let room = (LARGEST_ANSWER + 1).saturating_sub(self.stdout.len());
+                self.stdout.extend_from_slice(bytes.get(..bytes.len().min(room)).unwrap_or_default());
+                if self.is_too_much() {
+                    self.stopper.stop();
+                }
+            }
+            Stream::Stderr => {
+                self.stderr.extend_from_slice(bytes);
+                // The end of error output tells the most.
+                let excess = self.stderr.len().saturating_sub(LARGEST_ERROR_OUTPUT);
+                self.stderr.drain(..excess);
+            }
+        }
+    }
+
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.stdout.len() > LARGEST_ANSWER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox::Overlay;
+
+    use super::*;
+
+    fn given() -> CellSpec {
+        CellSpec {
+            workspace: "/w".into(),
+            read_only: vec!["/other".into()],
+            read_write: vec!["/more".into()],
+            search_path: vec!["/usr/bin".into(), "/w/node_modules/.bin".into()],
+            overlay: Some(Overlay { upper: "/u".into(), work: "/v".into() }),
+            ..CellSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_plugin_has_no_more_than_it_declares() {
+        let met = |uses| met(&given(), uses, Path::new("/copy"), String::new());
+        let none = met(WorkspaceUse::None);
+        assert_eq!(
+            (none.workspace.as_path(), none.reads_only, none.overlay),
+            (Path::new("/copy"), true, None)
+        );
+        let read = met(WorkspaceUse::Read);
+        assert_eq!((read.workspace.as_path(), read.reads_only, read.overlay), (Path::new("/w"), true, None));
+        let write = met(WorkspaceUse::Write);
+        assert_eq!((write.reads_only, &write.overlay), (false, &given().overlay));
+        for cell in [met(WorkspaceUse::None), met(WorkspaceUse::Read), write] {
+            assert!(cell.read_write.is_empty() && !cell.read_only.contains(&"/other".into()), "{cell:?}");
+            assert_eq!(cell.search_path, [Path::new("/usr/bin")]);
+        }
+    }
+
+    #[test]
+    fn output_beyond_the_limit_is_refused_and_takes_no_memory() {
+        let mut collector = Collector::new(Stopper::new().unwrap());
+        for _ in 0..100 {
+            collector.take(Stream::Stdout, &vec![b'x'; 64 * 1024]);
+            collector.take(Stream::Stderr, &vec![b'y'; 64 * 1024]);
+        }
+        assert!(collector.is_too_much());
+        assert_eq!(
+            (collector.stdout.len(), collector.stderr.len()),
+            (LARGEST_ANSWER + 1, LARGEST_ERROR_OUTPUT)
+        );
+    }
+}
