@@ -167,7 +167,7 @@ pub(crate) fn catalogue(
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         title: tool.spec().title.to_owned(),
-        kind: "built_in",
+        kind: if CatalogueKind::Gateway.lists(tool.as_ref()) { "mcp" } else { "built_in" },
         description: tool.description().into_owned(),
         level: tool.spec().level,
         status: status(tool.spec().name, &vault),

@@ -63,7 +63,7 @@ pub(crate) fn foreign_tool(
         name: static_name(name)?,
         title: static_name(&offered.title)?,
         description: "",
-        example: Example { files: &[], arguments: "{}", result: "{}" },
+        example: Example { files: &[], arguments: "", result: "" },
         level,
         class,
         timeout: TIMEOUT,
