@@ -158,7 +158,10 @@ fn no_process_of_a_server_is_left_after_its_session_or_a_kill() {
         let result = server.call("s__fork", json!({}));
         assert!(result.to_string().contains("MCP server s"), "{result:#}");
         let of_fixture = format!("{}/state/mcp/processes", fixture.outside().display());
-        assert!(!processes(&of_fixture).is_empty() || !processes("server.py").is_empty(), "a positive control");
+        assert!(
+            !processes(&of_fixture).is_empty() || !processes("server.py").is_empty(),
+            "a positive control"
+        );
         if kills {
             server.process().kill().unwrap();
             server.process().wait().unwrap();
@@ -173,13 +176,19 @@ fn no_process_of_a_server_is_left_after_its_session_or_a_kill() {
 fn a_project_file_starts_nothing_until_it_is_trusted() {
     let fixture = Fixture::with_files(&[("server.py", SCRIPT), ("note.txt", "a note\n")]);
     fixture.configure("mode: full_auto\n");
-    fixture.write(".mcp.json", r#"{"mcpServers": {"s": {"command": "/usr/bin/python3", "args": ["server.py"]}}}"#);
+    fixture.write(
+        ".mcp.json",
+        r#"{"mcpServers": {"s": {"command": "/usr/bin/python3", "args": ["server.py"]}}}"#,
+    );
     let refused = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(refused["error"]["code"], "ENOTFOUND", "{refused:#}");
     assert_eq!(fixture.run(&["trust", ".mcp.json"]).code, 0);
     let listed = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(listed["ok"], true, "{listed:#}");
-    fixture.write(".mcp.json", r#"{"mcpServers": {"s": {"command": "/usr/bin/python3", "args": ["server.py", "x"]}}}"#);
+    fixture.write(
+        ".mcp.json",
+        r#"{"mcpServers": {"s": {"command": "/usr/bin/python3", "args": ["server.py", "x"]}}}"#,
+    );
     let refused = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(refused["error"]["code"], "ENOTFOUND", "a changed file has lost its trust: {refused:#}");
 }
@@ -187,10 +196,17 @@ fn a_project_file_starts_nothing_until_it_is_trusted() {
 #[test]
 fn the_dialect_csp1_calls_a_server_and_closes_memories() {
     let fixture = fixture("  memory:\n    command: /usr/bin/python3\n    args: [server.py]\n");
-    let ask = |server: &str| format!("TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER {server}\nTOOL note\nPARAMS {{}}\n\n");
+    let ask = |server: &str| {
+        format!("TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER {server}\nTOOL note\nPARAMS {{}}\n\n")
+    };
     let input = [ask("s"), ask("memory"), ask("playwright-server")].concat();
     let run = fixture.run_with_input(&["--mode", "full_auto", "csp"], input.as_bytes());
-    assert!(run.stdout.contains("STATUS OK\nSCOPE [s]\nDATA \"a note\\n\"\nEXEC_TIME "), "{} {}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("STATUS OK\nSCOPE [s]\nDATA \"a note\\n\"\nEXEC_TIME "),
+        "{} {}",
+        run.stdout,
+        run.stderr
+    );
     for closed in ["memory", "playwright-server"] {
         let refusal = format!("STATUS FAIL\nSCOPE [mcp]\nDATA none\nERROR mcp_unavailable:{closed}\n");
         assert!(run.stdout.contains(&refusal), "{closed}: {}", run.stdout);

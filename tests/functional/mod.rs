@@ -56,6 +56,7 @@ mod memory;
 pub(crate) mod models;
 mod notified;
 mod official_clients;
+mod official_servers;
 mod openapi;
 mod options;
 mod over_http;

@@ -12,6 +12,7 @@ mod browser;
 mod changes;
 mod commands;
 mod embedding;
+mod gateway;
 mod http;
 mod measure;
 mod report;
@@ -53,6 +54,7 @@ struct Samples {
     browser: browser::Samples,
     schedules: schedules::Samples,
     agents: agents::Samples,
+    gateway: gateway::Samples,
 }
 
 impl Samples {
@@ -67,6 +69,7 @@ impl Samples {
         browser: browser::Samples { starts: 5, actions: 30 },
         schedules: schedules::Samples { jobs: 9_900, firings: 30 },
         agents: agents::Samples { turns: 200, questions: 60, agents: 100 },
+        gateway: gateway::Samples { calls: 2_000, starts: 20 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -79,6 +82,7 @@ impl Samples {
         browser: browser::Samples { starts: 1, actions: 5 },
         schedules: schedules::Samples { jobs: 100, firings: 3 },
         agents: agents::Samples { turns: 20, questions: 6, agents: 10 },
+        gateway: gateway::Samples { calls: 200, starts: 3 },
     };
 }
 
@@ -99,6 +103,8 @@ pub(crate) enum Part {
     Agents,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
+    /// Calls of another MCP server through Handfast, compared with those of the bare server
+    Gateway,
     /// Requests to a web server, compared with those of a bare client
     Web,
     /// Cost of a policy decision
@@ -167,6 +173,10 @@ pub(crate) fn run(
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;
+    }
+    if wants(Part::Gateway) {
+        let folder = folder.join("gateway");
+        report::gateway::print(&gateway::all(repository, &folder, &binary, samples.gateway)?)?;
     }
     if wants(Part::Web) {
         example(repository, "handfast", "fetch_speed", Some(&folder.join("web")))?;
