@@ -127,7 +127,8 @@ fn what_a_server_breaks_ends_in_an_error_and_the_next_call_works() {
             assert!(result["error"]["message"].as_str().unwrap().contains("it hurts"), "{result:#}");
         }
         // The name of the server in `mcp_servers` forgives the failure at once.
-        assert_eq!(library.call("mcp_servers", json!({"server": "s"}))["ok"], true);
+        let started = library.call("mcp_servers", json!({"server": "s"}));
+        assert_eq!(started["ok"], true, "after {tool}: {started:#}");
         assert_eq!(text(&library.call("s__note", json!({}))), "a note\n", "after {tool}");
     }
     assert_eq!(text(&library.call("s__other_id", json!({}))), "mine");

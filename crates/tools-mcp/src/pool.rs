@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use mcp_client::restart::{BackoffRules, RecycleRules, Restarts, StartDecision};
@@ -18,6 +19,9 @@ use crate::settings::ServerSettings;
 
 /// Maximum number of servers that run at once in a runtime.
 const MOST_RUNNING: usize = 64;
+
+/// Longest wait before a start that a call waits for. A longer one is an error.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Owner of the servers that serve every session.
 const EVERYBODY: &str = "";
@@ -39,6 +43,8 @@ struct Slot {
     /// Copy of the connection for callers that do not wait.
     now: Mutex<Option<Arc<Connection>>>,
     restarts: Mutex<Restarts>,
+    /// True if a caller wants its failures forgotten.
+    is_forgiven: AtomicBool,
 }
 
 impl Slot {
@@ -77,8 +83,13 @@ impl Pool {
             if is_idle { restarts.ended() } else { restarts.failed(&rules, now, jitter(context)) }
         }
         (*running, *slot.now.lock()) = (None, None);
-        match slot.restarts.lock().decide(&rules, now) {
+        if slot.is_forgiven.swap(false, Ordering::SeqCst) {
+            slot.restarts.lock().forgive();
+        }
+        let decided = slot.restarts.lock().decide(&rules, now);
+        match decided {
             StartDecision::Now => {}
+            StartDecision::After(wait) if wait <= LONGEST_PAUSE => parts.timer.sleep(wait).await,
             StartDecision::After(wait) => {
                 let problem = format!("it failed; it may start again in {} ms", wait.as_millis());
                 return Err(failure::unavailable(&settings.key, &problem));
@@ -113,7 +124,7 @@ impl Pool {
     /// Forgets the failures of a server.
     pub(crate) fn forgive(&self, server: &str) {
         for slot in self.slots.lock().values().filter(|slot| slot.server == server) {
-            slot.restarts.lock().forgive();
+            slot.is_forgiven.store(true, Ordering::SeqCst);
         }
     }
 
@@ -147,6 +158,7 @@ impl Pool {
                 running: Turn::default(),
                 now: Mutex::default(),
                 restarts: Mutex::default(),
+                is_forgiven: AtomicBool::new(false),
             })
         };
         self.slots.lock().entry((name.to_owned(), settings.key.clone())).or_insert_with(new).clone()
