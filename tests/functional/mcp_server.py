@@ -46,7 +46,9 @@ def call(request, name, value):
         except OSError as error:
             return text(f"refused: {error}", True)
     if name == "env":
-        return text(os.environ.get(value or "", "unset"))
+        found = os.environ.get(value or "", "unset")
+        # The reversed value shows what a cover of secrets would hide.
+        return text(f"{found} {found[::-1]}")
     if name == "big":
         return text("x" * (20 * 1024 * 1024))
     if name == "never":

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Fixture, Library, eventually};
 use crate::server::Server;
 
-const SCRIPT: &str = include_str!("mcp_server.py");
+pub(crate) const SCRIPT: &str = include_str!("mcp_server.py");
 
 /// Returns a fixture with the scripted server under the key `s`. `more` are further keys of its entry.
 fn fixture(more: &str) -> Fixture {
@@ -108,7 +108,7 @@ fn a_changed_definition_is_asked_about_with_its_difference_before_it_is_used() {
     let asked = library.call("s__note", json!({}));
     assert_eq!(asked["error"]["code"], "EAPPROVAL", "{asked:#}");
     let others = library.call("s__env", json!({"value": "NONE"}));
-    assert_eq!(text(&others), "unset", "another tool is not held up");
+    assert_eq!(text(&others), "unset tesnu", "another tool is not held up");
     drop(library);
     let shown = fixture.run(&["approvals", "list", "--json"]).stdout + &fixture.run(&["approvals"]).stdout;
     let id = asked["error"]["approval_id"].as_str().or(asked["error"]["data"]["approval"].as_str());
@@ -231,4 +231,13 @@ fn the_gateway_lists_the_tools_of_servers_alone_and_tells_of_changes() {
     let changed = |message: &Value| message["method"] == "notifications/tools/list_changed";
     assert!(server.notifications.iter().any(changed), "{:#?}", server.notifications);
     server.end();
+}
+
+#[test]
+fn a_shared_server_is_one_of_the_runtime() {
+    let fixture = fixture("    shared: true\n");
+    let library = listed(&fixture);
+    assert_eq!(text(&library.call("s__note", json!({}))), "a note\n");
+    let sampled = library.call("s__sample", json!({}));
+    assert!(sampled["ok"] == false || text(&sampled) == "0", "nobody answers for every session: {sampled:#}");
 }

@@ -51,7 +51,7 @@ mod mcp;
 mod mcp_around;
 mod mcp_over_http;
 mod mcp_roots;
-mod mcp_servers;
+pub(crate) mod mcp_servers;
 mod memory;
 pub(crate) mod models;
 mod notified;
