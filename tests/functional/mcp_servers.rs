@@ -1,10 +1,11 @@
 //! Other MCP servers behind this program: real processes in real cells, and what they try.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, Library, eventually};
+use crate::harness::{Fixture, Library, eventually, repository};
 use crate::server::Server;
 
 pub(crate) const SCRIPT: &str = include_str!("mcp_server.py");
@@ -240,4 +241,43 @@ fn a_shared_server_is_one_of_the_runtime() {
     assert_eq!(text(&library.call("s__note", json!({}))), "a note\n");
     let sampled = library.call("s__sample", json!({}));
     assert!(sampled["ok"] == false || text(&sampled) == "0", "nobody answers for every session: {sampled:#}");
+}
+
+#[test]
+fn a_server_behind_a_url_gets_its_token_and_is_dialled_under_the_policy() {
+    let fixture = Fixture::new().with_vault();
+    let token = "token-0123456789-abcdef";
+    let stored =
+        fixture.run_with_input(&["vault", "set", "tickets", "--host", "localhost"], token.as_bytes());
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(repository().join("tests/functional/mcp_http_server.py")).stdout(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut port = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let port = port.trim();
+    let file = fixture.home().join(".config/handfast/config.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for (host, works) in [(format!("localhost:{port}"), true), ("other.example".to_owned(), false)] {
+        std::fs::write(
+            &file,
+            format!(
+                "sandbox_config:\n  normal:\n    allowed_hosts: [\"{host}\"]\n    \
+                 allowed_secrets: [\"tickets at localhost\"]\nmode: full_auto\nmcp_servers:\n  web:\n    \
+                 type: http\n    url: http://localhost:{port}/mcp\n    \
+                 headers: {{Authorization: \"Bearer ${{tickets}}\"}}\n"
+            ),
+        )
+        .unwrap();
+        let library = fixture.library();
+        let listed = library.call("mcp_servers", json!({"server": "web"}));
+        assert_eq!(listed["ok"], works, "{host}: {listed:#}");
+        if works {
+            let expected: String = format!("Bearer {token}").chars().rev().collect();
+            let said = text(&library.call("web__who", json!({})));
+            assert_eq!(said, format!("{} {expected}", expected.len()));
+        }
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
