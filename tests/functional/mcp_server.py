@@ -29,11 +29,12 @@ def tools():
 
 
 def sampled():
-    for number in range(30):
+    answered = 0
+    for number in range(12):
         send({"jsonrpc": "2.0", "id": f"s{number}", "method": "sampling/createMessage",
               "params": {"messages": [], "maxTokens": 5}})
-    answers = [json.loads(sys.stdin.readline()) for _ in range(30)]
-    return sum("result" in answer for answer in answers)
+        answered += "result" in json.loads(sys.stdin.readline())
+    return answered
 
 
 def call(request, name, value):

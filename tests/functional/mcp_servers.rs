@@ -204,7 +204,7 @@ fn the_dialect_csp1_calls_a_server_and_closes_memories() {
     let input = [ask("s"), ask("memory"), ask("playwright-server")].concat();
     let run = fixture.run_with_input(&["--mode", "full_auto", "csp"], input.as_bytes());
     assert!(
-        run.stdout.contains("STATUS OK\nSCOPE [s]\nDATA \"a note\\n\"\nEXEC_TIME "),
+        run.stdout.contains("STATUS OK\nSCOPE [s]\nDATA \"a note\"\nEXEC_TIME "),
         "{} {}",
         run.stdout,
         run.stderr
