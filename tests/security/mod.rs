@@ -19,6 +19,7 @@ mod http_door;
 mod identity;
 mod isolation;
 mod limits;
+mod mcp_servers;
 mod multiplexed;
 mod ordinary_user;
 mod own_files;

@@ -12,6 +12,7 @@ mod browser;
 mod changes;
 mod commands;
 mod embedding;
+mod gateway;
 mod http;
 mod measure;
 mod plugins;
@@ -55,6 +56,7 @@ struct Samples {
     schedules: schedules::Samples,
     agents: agents::Samples,
     plugins: usize,
+    gateway: gateway::Samples,
 }
 
 impl Samples {
@@ -70,6 +72,7 @@ impl Samples {
         schedules: schedules::Samples { jobs: 9_900, firings: 30 },
         agents: agents::Samples { turns: 200, questions: 60, agents: 100 },
         plugins: 300,
+        gateway: gateway::Samples { calls: 2_000, starts: 20 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -83,6 +86,7 @@ impl Samples {
         schedules: schedules::Samples { jobs: 100, firings: 3 },
         agents: agents::Samples { turns: 20, questions: 6, agents: 10 },
         plugins: 30,
+        gateway: gateway::Samples { calls: 200, starts: 3 },
     };
 }
 
@@ -105,6 +109,8 @@ pub(crate) enum Part {
     Plugins,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
+    /// Calls of another MCP server through Handfast, compared with those of the bare server
+    Gateway,
     /// Requests to a web server, compared with those of a bare client
     Web,
     /// Cost of a policy decision
@@ -180,6 +186,10 @@ pub(crate) fn run(
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;
+    }
+    if wants(Part::Gateway) {
+        let folder = folder.join("gateway");
+        report::gateway::print(&gateway::all(repository, &folder, &binary, samples.gateway)?)?;
     }
     if wants(Part::Web) {
         example(repository, "handfast", "fetch_speed", Some(&folder.join("web")))?;

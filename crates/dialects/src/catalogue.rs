@@ -31,11 +31,19 @@ pub enum CatalogueKind {
     Full,
     /// The three tools that find and call the others, and no other tool.
     Compact,
+    /// The tools of other MCP servers, and no other tool.
+    Gateway,
 }
+
+/// Separator in the names of tools of other servers: `server__tool`.
+const FOREIGN: &str = "__";
+
+/// Tool that lists the other servers.
+const SERVERS: &str = "mcp_servers";
 
 impl CatalogueKind {
     /// All catalogues.
-    pub const ALL: [Self; 3] = [Self::Core, Self::Full, Self::Compact];
+    pub const ALL: [Self; 4] = [Self::Core, Self::Full, Self::Compact, Self::Gateway];
 
     /// Returns the name used in options and configuration.
     pub fn as_str(self) -> &'static str {
@@ -43,6 +51,7 @@ impl CatalogueKind {
             Self::Core => "core",
             Self::Full => "full",
             Self::Compact => "compact",
+            Self::Gateway => "gateway",
         }
     }
 
@@ -60,6 +69,7 @@ impl CatalogueKind {
             // A full list needs no tools for finding others.
             Self::Full => !finds,
             Self::Compact => finds,
+            Self::Gateway => name.contains(FOREIGN) || name == SERVERS,
         }
     }
 }

@@ -84,10 +84,9 @@ pub(crate) fn unreadable(id: Option<&str>, problem: &str) -> String {
 /// Returns the error for an operation that no tool implements.
 pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
     let (name, message) = match task {
-        Task::Exec { .. } | Task::Act { .. } => return None,
-        Task::Mcp { server } => ("mcp", format!("the MCP server {} is not there", bounded(server, 200))),
+        Task::Exec { .. } | Task::Act { .. } | Task::Mcp { .. } => return None,
         Task::Other(name) => {
-            (*name, format!("the operation {name} is not there; exec, browser and cron are"))
+            (*name, format!("the operation {name} is not there; exec, browser, cron and mcp are"))
         }
     };
     Some((name, ToolError::new(Code::Unavailable, message)))
@@ -97,7 +96,7 @@ pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
 pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
     let mut lines = Lines::begin("FAIL", id);
     let (scope, error) = match task {
-        Task::Mcp { server } => ("mcp", format!("mcp_unavailable:{}", token(&bounded(server, 200)))),
+        Task::Mcp { server, .. } => ("mcp", format!("mcp_unavailable:{}", token(&bounded(server, 200)))),
         Task::Other(name) => (*name, format!("unsupported:{name}")),
         Task::Exec { .. } => ("shell", "unsupported:exec".to_owned()),
         Task::Act { operation, .. } => (*operation, format!("unsupported:{operation}")),
@@ -193,6 +192,38 @@ pub(crate) fn of_browser(id: Option<&str>, action: &str, result: &CallResult) ->
         let mut sum = Summary::default();
         sum.push(text.as_bytes());
         lines.add("TEXT_SUMMARY", &quoted(&sum.finish()));
+    }
+    lines.add_notes(result);
+    Ok(lines.end())
+}
+
+/// Builds the answer to a call of a tool of an MCP server from the result of the call.
+pub(crate) fn of_mcp(id: Option<&str>, server: &str, result: &CallResult) -> serde_json::Result<String> {
+    let held = data_of(result)?;
+    let data = held.as_ref().filter(|_| result.error().is_none());
+    let status = match result.error() {
+        Some(_) => "FAIL",
+        None if result.meta.truncated => "PARTIAL",
+        None => "OK",
+    };
+    let mut lines = Lines::begin(status, id);
+    let server = token(&bounded(server, 200));
+    if let Some(error) = result.error() {
+        let is_missing = matches!(error.code, Code::NotFound | Code::Unavailable);
+        lines.add("SCOPE", &if is_missing { "[mcp]".to_owned() } else { format!("[{server}]") });
+        lines.add("DATA", "none");
+        if is_missing {
+            lines.add("ERROR", &format!("mcp_unavailable:{server}"));
+        } else {
+            lines.add_error(error, "mcp_failed");
+        }
+    } else {
+        lines.add("SCOPE", &format!("[{server}]"));
+        let text = |field: &str| data.and_then(|data| data.get(field)).and_then(Value::as_str);
+        let mut sum = Summary::default();
+        sum.push(text("text").or(text("structured")).unwrap_or_default().as_bytes());
+        lines.add("DATA", &quoted(&sum.finish()));
+        lines.add("EXEC_TIME", &result.meta.duration_ms.to_string());
     }
     lines.add_notes(result);
     Ok(lines.end())

@@ -47,6 +47,10 @@ pub(crate) enum Task {
     Mcp {
         /// Name of the server.
         server: String,
+        /// Name of the tool at the server; empty if the request has none.
+        tool: String,
+        /// Arguments of the tool, as JSON, if the request has any.
+        params: Option<String>,
     },
     /// Another operation of the protocol, by its name.
     Other(&'static str),
@@ -170,7 +174,11 @@ fn read(bytes: &[u8]) -> Result<Request, Fault> {
             }
         }
         "mcp" => match of("SERVER") {
-            Some((line, at)) => Task::Mcp { server: line.loose_value(at)? },
+            Some((line, at)) => {
+                let other = |key: &str| of(key).map(|(line, at)| line.loose_value(at)).transpose();
+                let (tool, params) = (other("TOOL")?.unwrap_or_default(), other("PARAMS")?);
+                Task::Mcp { server: line.loose_value(at)?, tool, params }
+            }
             None => return Err(first.fault(first.text.len(), "SERVER is missing".to_owned())),
         },
         name => Task::Other(name),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
-use tool::{ByteReservation, Code, SessionId, Stop, StopReason, ToolError};
+use tool::{ByteReservation, CallResult, Code, SessionId, Stop, StopReason, ToolError};
 
 use crate::answer;
 use crate::command_end::RequestedCommand;
@@ -168,6 +168,17 @@ impl ActionTurn {
     }
 }
 
+/// Tool that starts and lists the MCP servers of the configuration.
+const SERVERS: &str = "mcp_servers";
+
+fn answered(id: Option<&str>, server: &str, result: CallResult) -> Answer {
+    let text = answer::of_mcp(id, server, &result).unwrap_or_else(|error| {
+        let problem = format!("the call was made, but its result cannot be reported: {error}");
+        answer::unreadable(id, &problem)
+    });
+    Answer { text, _held: result.held }
+}
+
 /// One request in progress.
 struct PendingRequest {
     engine: Arc<Engine>,
@@ -215,7 +226,8 @@ impl PendingRequest {
         let (command, timeout, folder) = match task {
             Task::Exec { command, timeout, folder } => (command, timeout, folder),
             Task::Act { operation, keys } => return self.act(id, operation, keys).await,
-            Task::Mcp { .. } | Task::Other(_) => {
+            Task::Mcp { server, tool, params } => return self.foreign(id, (server, tool), params).await,
+            Task::Other(_) => {
                 return self.unreadable(id, "there is nothing to do".to_owned()).await;
             }
         };
@@ -266,6 +278,41 @@ impl PendingRequest {
             answer::unreadable(id.as_deref(), &problem)
         });
         Answer { text, _held: result.held }
+    }
+
+    /// Calls a tool of an MCP server. A server that was never listed is listed first, as a call of its own.
+    async fn foreign(
+        &self,
+        id: Option<String>,
+        (server, tool): (String, String),
+        params: Option<String>,
+    ) -> Answer {
+        let parsed: Option<Map<String, Value>> =
+            params.as_deref().map_or(Some(Map::new()), |params| serde_json::from_str(params).ok());
+        let Some(arguments) = parsed else {
+            return self.unreadable(id, "PARAMS is no JSON object".to_owned()).await;
+        };
+        let name = format!("{server}__{tool}");
+        let shown = self.engine.covered(server.clone());
+        if !self.has_tool(&name) && self.has_tool(SERVERS) {
+            let listing = self.engine.call(self.call(SERVERS, json!({"server": server}), false)).await;
+            if listing.error().is_some() {
+                return answered(id.as_deref(), &shown, listing);
+            }
+        }
+        if !self.has_tool(&name) {
+            let message = format!("the MCP server {shown} is not there, or has no tool of this name");
+            let error = ToolError::new(Code::Unavailable, message);
+            let refused = self.engine.refuse(self.call("mcp", Value::Null, false), error).await;
+            let task = Task::Mcp { server: shown, tool, params: None };
+            return Answer { text: answer::unavailable(id.as_deref(), &task), _held: refused.held };
+        }
+        let result = self.engine.call(self.call(&name, Value::Object(arguments), false)).await;
+        answered(id.as_deref(), &shown, result)
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.engine.registry().tools().iter().any(|tool| tool.name() == name)
     }
 
     async fn unreadable(&self, id: Option<String>, problem: String) -> Answer {

@@ -37,8 +37,11 @@ pub(crate) fn entry(
 ) -> Tool {
     let spec = tool.spec();
     let whole = catalogue == CatalogueKind::Full;
-    let description =
-        format!("{}\nExample: {}", tool.description().trim_end(), compact(spec.example.arguments));
+    let mut description = tool.description().trim_end().to_owned();
+    // The tools of other servers have none.
+    if !spec.example.arguments.is_empty() {
+        description.push_str(&format!("\nExample: {}", compact(spec.example.arguments)));
+    }
     let annotations = ToolAnnotations::new()
         .read_only(spec.class.reads_only)
         .destructive(spec.class.destructive)

@@ -28,6 +28,7 @@ pub(crate) struct AtStart {
     pub(crate) vault: Option<VaultPlace>,
     pub(crate) embeddings: Option<EmbeddingsPlace>,
     pub(crate) models: Option<ModelsPlace>,
+    pub(crate) mcp_servers: serde_json::Map<String, serde_json::Value>,
     pub(crate) toolchains: Option<Vec<PathBuf>>,
 }
 
@@ -60,6 +61,7 @@ impl AtStart {
             vault,
             embeddings,
             models,
+            mcp_servers,
             toolchains,
         } = self;
         [
@@ -76,6 +78,7 @@ impl AtStart {
             ("vault", *vault != other.vault),
             ("embeddings", *embeddings != other.embeddings),
             ("models", *models != other.models),
+            ("mcp_servers", *mcp_servers != other.mcp_servers),
             ("toolchains", *toolchains != other.toolchains),
         ]
         .into_iter()

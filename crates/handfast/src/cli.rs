@@ -131,7 +131,11 @@ pub(crate) enum Command {
     /// Takes back what `attach` wrote into a client's configuration.
     Detach(DetachArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
-    Mcp,
+    Mcp {
+        /// Lists the tools of the configured MCP servers alone, as `--catalogue gateway` does.
+        #[arg(long)]
+        gateway: bool,
+    },
     /// Answers CSP/1 requests on standard input. An empty line ends a request and an answer.
     ///
     /// Answers come as commands end, each with the ID of its request if the request has one. At the
@@ -459,7 +463,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 }
 
 fn catalogue(text: &str) -> Result<CatalogueKind, String> {
-    CatalogueKind::named(text).ok_or_else(|| not_one_of(text, &["core", "full", "compact"]))
+    CatalogueKind::named(text).ok_or_else(|| not_one_of(text, &["core", "full", "compact", "gateway"]))
 }
 
 fn mode(text: &str) -> Result<Mode, String> {

@@ -17,7 +17,7 @@ use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
 use spending::SpendingBook;
 use store_api::{Hash, Store};
 use store_sqlite::SqliteStore;
-use tool::{AnyTool, Clock as _, Services, SessionId};
+use tool::{AnyTool, Clock as _, ResourcePool, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_code::Scripts;
@@ -36,6 +36,7 @@ use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
 use crate::job_runtime::job_runtime;
+use crate::mcp_servers::{self, Groups};
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
 use crate::places::{
@@ -190,7 +191,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let registry = Arc::new(registry);
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
-    services.insert(Arc::new(Web::default()));
+    let web = Arc::new(Web::default());
+    services.insert(web.clone());
     services.insert(Arc::new(toolchains::missing(&host_environment)));
     // Versions up to 0.1 stored interrupted downloads here. No later version resumes them.
     let _gone = std::fs::remove_dir_all(state.join(DOWNLOADS_FOLDER));
@@ -234,6 +236,16 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
     let processes = Arc::new(PluginProcesses::new(state.join(PLUGIN_PROCESSES_FOLDER)));
     services.insert(processes.clone());
+    let mut resources: Vec<Arc<dyn ResourcePool>> =
+        vec![browsers, tree.clone(), graphs.clone(), processes.clone()];
+    let reads_only = configuration.toolset.read_only || configuration.toolset.dry_run;
+    let entries = configuration.at_start.mcp_servers.clone();
+    let entries = if reads_only { serde_json::Map::new() } else { entries };
+    let dialect = configuration.toolset.dialect;
+    if let Some(servers) = mcp_servers::servers(&entries, dialect, (&state, &registry, web), warn)? {
+        servers.publish_to(Arc::new(Groups(registry.clone())))?;
+        resources.push(servers);
+    }
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
@@ -262,7 +274,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         question_pictures: Some(state.join(PICTURES_FOLDER)),
         user: Some(host_environment.user.clone()),
         services,
-        resources: vec![browsers, tree.clone(), graphs.clone(), processes.clone()],
+        resources,
         agents: Some(tree.clone()),
         program: program(&state, &host_environment),
     })?;

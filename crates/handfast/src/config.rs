@@ -101,6 +101,10 @@ pub(crate) struct Settings {
     /// Models of language for `llm_call`. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "none", "examples" = [{"providers": {"local": {"api": "ollama"}}, "routes": {"usual": ["local/small"]}}]))]
     pub(crate) models: Option<ModelsPlace>,
+    /// Other MCP servers, in the shape of `mcpServers` in `.mcp.json`. A server may also have `level`,
+    /// `trust_annotations`, `shared`, `workspace` (`read`, `write` or `none`), `shows` and `sampling`.
+    #[schemars(schema_with = "servers_schema", extend("x-default" = "none", "examples" = [{"git": {"command": "mcp-server-git", "level": "safe"}}]))]
+    pub(crate) mcp_servers: Option<serde_json::Map<String, serde_json::Value>>,
     /// Folders of programs that commands see, read-only and without keys, in addition to those that
     /// `PATH` leads to: each absolute, or beginning with `~/`. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "what `PATH` leads to", "examples" = [["~/tools/flutter"]]))]
@@ -260,6 +264,46 @@ impl ConfigFile {
     /// # Errors
     /// An unreadable file, broken YAML, an unknown key or a wrong value, each with file, line and key.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
+        let Some(OpenedFile { text, real, metadata }) = OpenedFile::read(path)? else { return Ok(None) };
+        let settings = parse(&text).map_err(|(position, problem)| ConfigError::Syntax {
+            path: path.to_owned(),
+            real,
+            position,
+            problem,
+        })?;
+        Ok(Some(Self {
+            path: path.to_owned(),
+            hash: store_api::Hash::of(text.as_bytes()),
+            settings,
+            lines: FileLines::of(&text),
+            belongs_to_root: belongs_to_root(&metadata),
+        }))
+    }
+}
+
+/// Returns the text of a file of the user; `None` if the file does not exist.
+///
+/// # Errors
+/// An unreadable file, or one that is too large.
+pub(crate) fn text(path: &Path) -> Result<Option<String>, ConfigError> {
+    Ok(OpenedFile::read(path)?.map(|file| file.text))
+}
+
+/// Schema of the servers, whose shape other programs define.
+fn servers_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "object", "additionalProperties": {"type": "object"}})
+}
+
+/// A file that was read.
+struct OpenedFile {
+    text: String,
+    /// Real path of the opened file, if the system reports it.
+    real: Option<PathBuf>,
+    metadata: std::fs::Metadata,
+}
+
+impl OpenedFile {
+    fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
         let read = |cause| ConfigError::Read { path: path.to_owned(), cause };
         // Open without waiting, because a FIFO of this name must not hang the start.
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
@@ -279,19 +323,7 @@ impl ConfigFile {
         if text.len() as u64 > LARGEST_FILE {
             return Err(ConfigError::TooLarge { path: path.to_owned() });
         }
-        let settings = parse(&text).map_err(|(position, problem)| ConfigError::Syntax {
-            path: path.to_owned(),
-            real,
-            position,
-            problem,
-        })?;
-        Ok(Some(Self {
-            path: path.to_owned(),
-            hash: store_api::Hash::of(text.as_bytes()),
-            settings,
-            lines: FileLines::of(&text),
-            belongs_to_root: belongs_to_root(&metadata),
-        }))
+        Ok(Some(Self { text, real, metadata }))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
+use crate::mcp_servers;
 use crate::models::models;
 use crate::notify::QuestionHandling;
 use crate::places::{open_store, place, state_folder, under_every_name};
@@ -132,6 +133,20 @@ impl Files {
         others.iter().find_map(|layered| key(&layered.file.settings))
     }
 
+    /// Returns the MCP servers of all trusted files, and of the project's own trusted file. The first file that
+    /// names a server decides about it.
+    fn mcp_servers(
+        &self,
+        workspace: &Path,
+        store: &dyn Store,
+        warn: Warn,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
+        let mut servers = mcp_servers::of_project(workspace, store, warn)?;
+        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
+        servers.extend(trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone()).flatten());
+        Ok(servers)
+    }
+
     /// Returns true if the administrator's file satisfies the condition.
     fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
         self.layers.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
@@ -147,7 +162,12 @@ impl Files {
     }
 
     /// Returns the settings that a server takes at its start only.
-    fn at_start(&self, options: &RunOptions, dialect: Dialect) -> AtStart {
+    fn at_start(
+        &self,
+        options: &RunOptions,
+        dialect: Dialect,
+        mcp_servers: serde_json::Map<String, serde_json::Value>,
+    ) -> AtStart {
         let silent: Warn = &|_| {};
         AtStart {
             dialect,
@@ -171,6 +191,7 @@ impl Files {
             vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
             embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
             models: self.of_the_user("models", |settings| settings.models.clone(), silent),
+            mcp_servers,
             toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
         }
     }
@@ -183,6 +204,7 @@ impl Files {
                 ("dialect", file.settings.dialect.is_some()),
                 ("catalogue", file.settings.catalogue.is_some()),
                 ("databases", file.settings.databases.is_some()),
+                ("mcp_servers", file.settings.mcp_servers.is_some()),
                 ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
             ];
             for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
@@ -370,7 +392,8 @@ impl Configuration {
         )?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work };
         let canonical = canonical(&needed);
-        let at_start = files.at_start(options, dialect);
+        let servers = files.mcp_servers(&place.workspace, store, warn)?;
+        let at_start = files.at_start(options, dialect, servers);
         Ok(Self {
             at_start,
             is_narrowed: files.layers.iter().any(|layered| layered.trust == Trust::Untrusted),

@@ -60,6 +60,7 @@ mod job_runtime;
 mod labels;
 mod listening;
 mod mcp_options;
+mod mcp_servers;
 mod models;
 mod moment;
 #[cfg(feature = "cli")]

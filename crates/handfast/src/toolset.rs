@@ -155,6 +155,17 @@ fn is_part_of_handfast(tool: &Arc<dyn AnyTool>) -> bool {
     CatalogueKind::Compact.lists(tool.as_ref()) || !tool.is_listed()
 }
 
+/// Returns the kind of a tool in lists: its origin.
+fn kind(tool: &dyn AnyTool) -> &'static str {
+    if tool.is_plugin() {
+        "plugin"
+    } else if CatalogueKind::Gateway.lists(tool) {
+        "mcp"
+    } else {
+        "built_in"
+    }
+}
+
 /// Builds the catalogue for the tools that list tools, which are those at the time of a call.
 ///
 /// # Errors
@@ -168,7 +179,7 @@ pub(crate) fn catalogue(
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         title: tool.spec().title.to_owned(),
-        kind: if tool.is_plugin() { "plugin" } else { "built_in" },
+        kind: kind(tool.as_ref()),
         description: tool.description().into_owned(),
         level: tool.spec().level,
         status: status(tool.spec().name, &vault),

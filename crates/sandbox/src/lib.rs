@@ -97,7 +97,9 @@ pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
 pub use outcome::{CapturedStream, ChangeSource, EndReason, Exit, Origin, Outcome, Stream};
 pub use overlay::distrust_overlay;
-pub use piped_program::{PipedAs, PipedProgram, ProgramFolder, ProgramPipes, remove_left_folders};
+pub use piped_program::{
+    PipedAs, PipedProgram, ProgramFolder, ProgramPipes, UntilConnected, remove_left_folders,
+};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{

@@ -9,7 +9,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use crate::error::SandboxError;
@@ -83,9 +85,26 @@ pub struct ProgramPipes {
     pub input: OwnedFd,
     /// End that the caller reads.
     pub output: OwnedFd,
-    /// Second writer of the output, which must be kept until the first answer. Before the program has opened its
-    /// end, the output would look ended.
-    pub until_connected: OwnedFd,
+    /// Guard that must be kept until the first answer.
+    pub until_connected: UntilConnected,
+}
+
+/// Second writer of a program's output: before the program has opened its end, the output would look ended. The end
+/// of the program drops the writer too, so that the output ends then.
+#[derive(Debug)]
+pub struct UntilConnected(Arc<Mutex<Option<OwnedFd>>>);
+
+impl From<OwnedFd> for UntilConnected {
+    /// Creates a writer that only its owner drops.
+    fn from(writer: OwnedFd) -> Self {
+        Self(Arc::new(Mutex::new(Some(writer))))
+    }
+}
+
+impl Drop for UntilConnected {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
 }
 
 impl PipedProgram {
@@ -107,14 +126,17 @@ impl PipedProgram {
         // The reader and the writer must exist before the program opens its ends.
         let input = open(&input_path, true, true).map_err(failed)?;
         let output = open(&output_path, true, false).map_err(failed)?;
-        let until_connected = open(&output_path, true, true).map_err(failed)?;
+        let second = open(&output_path, true, true).map_err(failed)?;
+        let until_connected = UntilConnected::from(OwnedFd::from(second));
+        let until_ended = until_connected.0.clone();
         let command = Command { program: Program::Argv(line(&folder.0, words, piped_as)), working_directory };
         let session = Session::start(spec, host, command, lifetime, None, move |_| {
+            until_ended.lock().take();
             on_end();
             Ok(String::new())
         })?;
-        let (input, output, until_connected) = (input.into(), output.into(), until_connected.into());
-        Ok((Self { session, folder }, ProgramPipes { input, output, until_connected }))
+        let pipes = ProgramPipes { input: input.into(), output: output.into(), until_connected };
+        Ok((Self { session, folder }, pipes))
     }
 
     /// Returns the folder of the program.

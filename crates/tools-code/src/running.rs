@@ -227,7 +227,7 @@ impl Script<'_> {
                 (Ok(reader), Ok(writer)) => (reader, writer),
                 (Err(error), _) | (_, Err(error)) => return broken(error),
             };
-        // A second writer keeps the pipe from looking ended, so the end of the processes decides.
+        // A second writer keeps the pipe from looking ended before the end of the processes.
         let _until_end = pipes.until_connected;
         let mut lines = Lines::default();
         let mut chunk = vec![0; 64 * 1024];
@@ -264,6 +264,7 @@ impl Script<'_> {
                 biased;
                 reason = stopped.clone().reason() => return End::Stopped(reason),
                 read = reader.read(&mut chunk) => match read {
+                    Ok(0) => return End::Gone,
                     Ok(count) if lines.add(&chunk[..count]) => {}
                     Ok(_) => {
                         let message = format!("the script sent a line of more than {LONGEST_LINE} bytes");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plugins::LARGEST_ANSWER;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, read, write};
-use sandbox::ProgramPipes;
+use sandbox::{ProgramPipes, UntilConnected};
 use tool::Stop;
 
 /// Bytes per read.
@@ -34,7 +34,7 @@ pub(crate) struct Conversation {
     input: OwnedFd,
     output: OwnedFd,
     /// Second writer of the output. It is kept until the process is known to have opened its own end.
-    until_connected: Option<OwnedFd>,
+    until_connected: Option<UntilConnected>,
 }
 
 /// Stop of a call as a descriptor.
@@ -148,7 +148,7 @@ mod tests {
         for ours in [&input, &output] {
             fcntl_setfl(ours, OFlags::NONBLOCK).unwrap();
         }
-        let until_connected = their_output.try_clone().unwrap();
+        let until_connected = their_output.try_clone().unwrap().into();
         (Conversation::over(ProgramPipes { input, output, until_connected }), their_input, their_output)
     }
 

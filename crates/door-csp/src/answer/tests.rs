@@ -58,7 +58,7 @@ fn the_answers_of_the_source_have_its_lines_in_its_order() {
         answer("rm -rf /", &result(Err(denied))),
         "STATUS FAIL\nSCOPE [shell]\nDATA exit:126\nERROR permission_denied:denied by a rule\nHINT \"see the rule\"\n\n"
     );
-    let server = Task::Mcp { server: "playwright-server".to_owned() };
+    let server = Task::Mcp { server: "playwright-server".to_owned(), tool: "click".to_owned(), params: None };
     assert_eq!(
         unavailable(None, &server),
         "STATUS FAIL\nSCOPE [mcp]\nDATA none\nERROR mcp_unavailable:playwright-server\n\n"

@@ -55,7 +55,9 @@ fn the_requests_of_the_source_are_read() {
     let mcp = "TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER filesystem|brave-search|playwright\n\
                TOOL read_file|search|click\nPARAMS {\"path\": \"src/index.ts\"}\n";
     let server = "filesystem|brave-search|playwright".to_owned();
-    assert_eq!(read(mcp).map(|request| request.task), Ok(Task::Mcp { server }));
+    let (tool, params) =
+        ("read_file|search|click".to_owned(), Some("{\"path\": \"src/index.ts\"}".to_owned()));
+    assert_eq!(read(mcp).map(|request| request.task), Ok(Task::Mcp { server, tool, params }));
 }
 
 const HEAD: &str = "TASK REQ:exec IN:SHELL OUT:EXEC_RESULT\n";

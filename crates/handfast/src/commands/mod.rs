@@ -58,7 +58,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Up(arguments) => up::run(global, &arguments),
         Command::Attach(arguments) => attach::run(global, &arguments),
         Command::Detach(arguments) => attach::detach(global, &arguments),
-        Command::Mcp => mcp::run(global),
+        Command::Mcp { gateway: false } => mcp::run(global),
+        Command::Mcp { gateway: true } => {
+            let catalogue = Some(dialects::CatalogueKind::Gateway);
+            mcp::run(&crate::cli::Global { catalogue, ..global.clone() })
+        }
         Command::Csp => csp::run(global),
         Command::Call { call, yes } => call::run(global, &call, yes),
         Command::Check(arguments) => check::run(global, &arguments),

@@ -13,6 +13,7 @@ use crate::cli::Global;
 use crate::clock::SystemClock;
 use crate::config::{ConfigFile, WORKSPACE_FILE};
 use crate::host_environment::HostEnvironment;
+use crate::mcp_servers;
 use crate::places::{open_store, workspace};
 use crate::report::{note, warn};
 
@@ -23,8 +24,14 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         Some(file) => std::path::absolute(file)?,
         None => workspace.join(WORKSPACE_FILE),
     };
-    let read = ConfigFile::read(&path).map_err(|error| error.without_what_lies_outside(&workspace));
-    let Some(file) = read.map_err(Failure::usage)? else {
+    let is_project_file = path.file_name().is_some_and(|name| name == mcp_servers::PROJECT_FILE);
+    let hash = if is_project_file {
+        mcp_servers::project_hash(&path)?
+    } else {
+        let read = ConfigFile::read(&path).map_err(|error| error.without_what_lies_outside(&workspace));
+        read.map_err(Failure::usage)?.map(|file| file.hash)
+    };
+    let Some(hash) = hash else {
         return Err(Failure::usage(format!(
             "there is no {}; `handfast init` writes one with every setting explained",
             path.display()
@@ -32,15 +39,15 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
     };
     let real = path.canonicalize()?;
     let store = open_store(&global.run_options(), &host_environment)?;
-    let arguments = json!({"path": real.to_string_lossy(), "hash": file.hash.to_string()});
+    let arguments = json!({"path": real.to_string_lossy(), "hash": hash.to_string()});
     let runtime = |_: &StoreError| Code::Runtime;
     engine::by_hand((store.as_ref(), &SystemClock), "trust", &arguments, runtime, || {
-        store.trust().trust(&real, &file.hash, SystemClock.now())
+        store.trust().trust(&real, &hash, SystemClock.now())
     })?;
     note(&format!(
         "{} is trusted in its present form (BLAKE3 {}); any change to it ends the trust",
         real.display(),
-        file.hash
+        hash
     ));
     Ok(ExitCode::SUCCESS)
 }

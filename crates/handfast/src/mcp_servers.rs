@@ -1,0 +1,126 @@
+//! Other MCP servers of this runtime: their configuration, what is stored about them, and their tools in the
+//! registry.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dialects::Dialect;
+use engine::{Registry, TokioTimer};
+use fetch::web::Web;
+use serde_json::{Map, Value};
+use store_api::{Hash, Store};
+use tool::AnyTool;
+use tools_mcp::{McpServers, ServersParts, ServersSettings, Shelf, ToolGroups};
+
+use crate::config;
+use crate::failure::Failure;
+use crate::places::create_private;
+use crate::report::Warn;
+
+/// Name of the file with a project's servers, in the shape that other programs use.
+pub(crate) const PROJECT_FILE: &str = ".mcp.json";
+/// Key of the servers in that file.
+const PROJECT_KEY: &str = "mcpServers";
+/// Folder of the state for the processes of servers, and for what is stored about them.
+const FOLDER: &str = "mcp";
+
+/// Returns the hash of a project's file with servers, to which trust is bound; `None` if there is no file.
+///
+/// # Errors
+/// The file cannot be read, or is too large.
+pub(crate) fn project_hash(path: &Path) -> Result<Option<Hash>, Failure> {
+    let text = config::text(path).map_err(Failure::usage)?;
+    Ok(text.map(|text| Hash::of(text.as_bytes())))
+}
+
+/// Returns the servers of a project's file, if the user trusts it in its present form.
+pub(crate) fn of_project(
+    workspace: &Path,
+    store: &dyn Store,
+    warn: Warn,
+) -> Result<Map<String, Value>, Failure> {
+    let path = workspace.join(PROJECT_FILE);
+    let Some(text) = config::text(&path).map_err(Failure::usage)? else { return Ok(Map::new()) };
+    let real = path.canonicalize()?;
+    if store.trust().trusted_hash(&real)? != Some(Hash::of(text.as_bytes())) {
+        // Most projects with such a file mean other programs, so nothing is said unless it was trusted once.
+        if store.trust().trusted_hash(&real)?.is_some() {
+            warn(&format!(
+                "the MCP servers of {} are not used, because it has changed; `handfast trust {PROJECT_FILE}` makes it trusted",
+                path.display()
+            ));
+        }
+        return Ok(Map::new());
+    }
+    let file: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{} is not valid JSON: {error}", path.display())))?;
+    Ok(file.get(PROJECT_KEY).and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// Makes the servers of a runtime, and starts none. `None` if the configuration has none, or the dialect no tools of
+/// others.
+pub(crate) fn servers(
+    entries: &Map<String, Value>,
+    dialect: Dialect,
+    (state, registry, web): (&Path, &Registry, Arc<Web>),
+    warn: Warn,
+) -> Result<Option<Arc<McpServers>>, Failure> {
+    if entries.is_empty() || !matches!(dialect, Dialect::Handfast | Dialect::Csp1) {
+        return Ok(None);
+    }
+    let ServersSettings { mut servers, problems } = ServersSettings::read(entries);
+    for problem in &problems {
+        warn(problem);
+    }
+    if dialect == Dialect::Csp1 {
+        // The source closes the memories of other servers to this dialect.
+        servers.retain(|server| !server.key.contains("memory") && !server.key.contains("graph"));
+    }
+    let folder = state.join(FOLDER);
+    create_private(&folder)?;
+    sandbox::remove_left_folders(&folder.join("processes"));
+    let parts = ServersParts {
+        servers,
+        folder: folder.join("processes"),
+        shelf: Arc::new(Files(folder)),
+        timer: Arc::new(TokioTimer),
+        web,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        reserved: registry.tools().iter().map(|tool| tool.name().to_owned()).collect(),
+    };
+    McpServers::new(parts).map(Some).map_err(Failure::from)
+}
+
+/// Registry whose groups come and go.
+pub(crate) struct Groups(pub(crate) Arc<Registry>);
+
+impl ToolGroups for Groups {
+    fn replace(&self, group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), String> {
+        self.0.replace_group(group, tools).map_err(|error| error.to_string())
+    }
+}
+
+/// Files of the state folder.
+struct Files(PathBuf);
+
+impl Shelf for Files {
+    fn load(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.0.join(name)).ok()
+    }
+
+    fn save(&self, name: &str, text: &str) -> Result<(), String> {
+        let write = || {
+            // Another process of the same state may write at the same time, and the last one counts.
+            let unfinished = self.0.join(format!("{name}.{}", std::process::id()));
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_data()?;
+            std::fs::rename(&unfinished, self.0.join(name))
+        };
+        write().map_err(|error| error.to_string())
+    }
+}

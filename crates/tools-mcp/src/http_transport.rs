@@ -1,0 +1,151 @@
+//! Requests to servers behind a URL, over the checked dialling of every tool: no address is dialled that the policy
+//! does not allow, and no redirection is followed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fetch::address::Target;
+use fetch::dial::Permission;
+use fetch::web::{Answer, Web, WebRequest};
+use fetch::{HeaderMap, HeaderName, HeaderValue, Method};
+use mcp_client::config::HttpConfig;
+use mcp_client::{HttpAnswer, HttpBody, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
+use parking_lot::Mutex;
+use tool::{BoxFuture, Context, Effect, Level, Plan, ToolError};
+use tool_support::RequestPart;
+
+/// Longest exchange. The client's own limits are shorter.
+const LONGEST: Duration = Duration::from_mins(10);
+
+/// Sender of the requests to one endpoint.
+pub(crate) struct CheckedTransport {
+    web: Arc<Web>,
+    target: Target,
+    rights: Mutex<Option<Rights>>,
+}
+
+/// Rights of the call that used the connection last. Every call of a connection has the same ceiling.
+#[derive(Clone)]
+struct Rights {
+    permission: Permission,
+    headers: HeaderMap,
+}
+
+/// Returns the URL of an endpoint. Its variables have their defaults.
+///
+/// # Errors
+/// `EVALIDATION` if it is no URL to which a secret may be sent.
+pub(crate) fn target(config: &HttpConfig) -> Result<Target, ToolError> {
+    let url = config.url.expand(|_| None).map_err(|error| ToolError::validation("url", error))?;
+    tool_support::endpoint(&url).map_err(|error| ToolError::validation("url", error))
+}
+
+/// Returns the names of the secrets that the headers of an endpoint name.
+fn secrets(config: &HttpConfig) -> Vec<String> {
+    let mut names: Vec<String> =
+        config.headers.values().flat_map(|value| value.variables().map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Adds the effects of a request to an endpoint to a plan.
+///
+/// # Errors
+/// `EVALIDATION` if the endpoint is no URL.
+pub(crate) fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<Plan, ToolError> {
+    let target = target(config)?;
+    let host = target.host().to_string();
+    plan.effects.push(Effect::Connect {
+        host: host.clone(),
+        port: target.port(),
+        method: Some("POST".to_owned()),
+        only_asks: level == Level::Safe,
+    });
+    for name in secrets(config) {
+        plan.effects.push(Effect::UseSecret { name: name.clone(), host: host.clone() });
+        plan.login.push(name);
+    }
+    Ok(plan)
+}
+
+impl CheckedTransport {
+    pub(crate) fn new(web: Arc<Web>, target: Target) -> Arc<Self> {
+        Arc::new(Self { web, target, rights: Mutex::default() })
+    }
+
+    /// Makes the following requests those of a call.
+    ///
+    /// # Errors
+    /// The error of a secret that may not be sent, or is not stored.
+    pub(crate) fn act_for(&self, context: &Context, config: &HttpConfig) -> Result<(), ToolError> {
+        let host = self.target.host().to_string();
+        let mut values = std::collections::BTreeMap::new();
+        for name in secrets(config) {
+            let value = tool_support::secret(context, &name, &host, RequestPart::Header)?;
+            values.insert(name, String::from_utf8_lossy(&value).into_owned());
+        }
+        let mut headers = HeaderMap::new();
+        for (name, template) in &config.headers {
+            let wrong =
+                |problem: &dyn std::fmt::Display| ToolError::validation(&format!("headers.{name}"), problem);
+            let value = template.expand(|name| values.get(name).cloned()).map_err(|error| wrong(&error))?;
+            let name = HeaderName::try_from(name.as_str()).map_err(|error| wrong(&error))?;
+            let mut value = HeaderValue::try_from(value).map_err(|error| wrong(&error))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let permission = tool_support::permission(context, &self.target, !headers.is_empty())?;
+        *self.rights.lock() = Some(Rights { permission, headers });
+        Ok(())
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpAnswer, HttpFailure> {
+        let failed = |message: String| HttpFailure { message };
+        let target = Target::parse(&request.url).map_err(|error| failed(error.to_string()))?;
+        if !target.has_origin_of(&self.target) {
+            return Err(failed("the server named another host, which is not followed".to_owned()));
+        }
+        let rights = self.rights.lock().clone();
+        let Rights { permission, mut headers } =
+            rights.ok_or_else(|| failed("no call uses the connection".to_owned()))?;
+        for (name, value) in &request.headers {
+            let name = HeaderName::try_from(name.as_str()).map_err(|error| failed(error.to_string()))?;
+            let value = HeaderValue::try_from(value.as_str()).map_err(|error| failed(error.to_string()))?;
+            headers.insert(name, value);
+        }
+        let now = Instant::now();
+        let ask = WebRequest {
+            target,
+            method: match request.method {
+                HttpMethod::Get => Method::GET,
+                HttpMethod::Post => Method::POST,
+                HttpMethod::Delete => Method::DELETE,
+            },
+            headers,
+            body: request.body,
+            permission,
+            deadline: now.checked_add(LONGEST).unwrap_or(now),
+        };
+        let answer = self.web.send(ask).await.map_err(|error| failed(error.to_string()))?;
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers =
+            answer.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        Ok(HttpAnswer { status: answer.status, headers, body: Box::new(Body(answer)) })
+    }
+}
+
+impl HttpTransport for CheckedTransport {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpAnswer, HttpFailure>> {
+        Box::pin(self.exchange(request))
+    }
+}
+
+/// Body of an answer. Dropping it closes its connection.
+struct Body(Answer);
+
+impl HttpBody for Body {
+    fn piece(&mut self) -> BoxFuture<'_, Result<Option<bytes::Bytes>, HttpFailure>> {
+        Box::pin(async { self.0.piece().await.map_err(|error| HttpFailure { message: error.to_string() }) })
+    }
+}

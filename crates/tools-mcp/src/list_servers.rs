@@ -1,0 +1,158 @@
+//! `mcp_servers`: the servers of the configuration, and the tools of one.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use mcp_client::config::ServerConfig;
+use serde_json::{Value, json};
+use tool::{
+    AnyTool, BoxFuture, Code, Context, Data, DynamicTool, Effect, Lane, Level, Place, Plan, RunResult, Spec,
+    Timeout, ToolError, dynamic_tool,
+};
+
+use crate::servers::McpServers;
+use crate::settings::ServerSettings;
+use crate::{failure, http_transport};
+
+/// Name of the tool.
+pub(crate) const NAME: &str = "mcp_servers";
+
+const DESCRIPTION: &str = "Lists the MCP servers of the configuration, with the names of their tools. With `server`, \
+     starts that server, and reads its tools again: they can be called afterwards.";
+
+struct ListServers {
+    servers: Weak<McpServers>,
+    spec: Spec,
+    input_schema: Value,
+    output_schema: Value,
+}
+
+/// Makes the tool.
+pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
+    let texts =
+        |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let server = json!({
+        "type": "object",
+        "properties": {
+            "server": text("Key of the server."),
+            "state": text("running, stopped, or never listed."),
+            "tools": texts("Names of its tools here."),
+            "changed": texts("Names of those whose definition changed, so that a human is asked."),
+            "refused": texts("Tools that cannot be offered, with the reason."),
+        },
+        "required": ["server", "state", "tools"],
+    });
+    dynamic_tool(ListServers {
+        servers,
+        spec: Spec {
+            title: "List MCP servers",
+            lane: Lane::Service,
+            timeout: Timeout { default: Duration::from_mins(2), max: Duration::from_mins(2) },
+            ..Spec::reading(NAME, DESCRIPTION)
+        },
+        input_schema: json!({
+            "type": "object",
+            "properties": {"server": text("Key of a server to start, and to read the tools of")},
+            "additionalProperties": false,
+        }),
+        output_schema: json!({
+            "type": "object",
+            "properties": {"servers": {"type": "array", "items": server}},
+            "required": ["servers"],
+        }),
+    })
+}
+
+impl ListServers {
+    fn servers(&self) -> Result<Arc<McpServers>, ToolError> {
+        self.servers.upgrade().ok_or_else(|| failure::unavailable("all", "the runtime ends"))
+    }
+
+    async fn list(&self, context: &Context, named: Option<&str>) -> Result<Value, ToolError> {
+        let servers = self.servers()?;
+        if let Some(named) = named {
+            let settings = known(&servers, named)?;
+            servers.pool.forgive(named);
+            servers.connection(settings, context).await?;
+        }
+        let shown =
+            servers.parts.servers.iter().filter(|server| named.is_none_or(|named| server.key == named));
+        let entry = |settings: &ServerSettings| {
+            let view = servers.view(settings);
+            let state = match (servers.pool.running(&settings.key), view.listed_at) {
+                (0, None) => "never listed".to_owned(),
+                (0, Some(_)) => "stopped".to_owned(),
+                (running, _) => format!("running ({running})"),
+            };
+            let mut entry = json!({"server": settings.key, "state": state, "tools": view.tools});
+            for (field, names) in [("changed", view.changed), ("refused", view.refused)] {
+                if !names.is_empty() {
+                    entry[field] = names.into();
+                }
+            }
+            entry
+        };
+        Ok(json!({"servers": shown.map(entry).collect::<Vec<_>>()}))
+    }
+}
+
+fn known<'a>(servers: &'a McpServers, named: &str) -> Result<&'a ServerSettings, ToolError> {
+    servers.settings(named).ok_or_else(|| {
+        let known: Vec<&str> = servers.parts.servers.iter().map(|server| server.key.as_str()).collect();
+        ToolError::new(Code::NotFound, format!("the configuration has no MCP server {named:?}"))
+            .hint(format!("its servers are: {}", known.join(", ")))
+    })
+}
+
+impl DynamicTool for ListServers {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn description(&self) -> &'static str {
+        DESCRIPTION
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.input_schema
+    }
+
+    fn output_schema(&self) -> &Value {
+        &self.output_schema
+    }
+
+    fn plan(&self, arguments: &Value, _place: &Place) -> Result<Plan, ToolError> {
+        let Some(named) = arguments.get("server").and_then(Value::as_str) else {
+            return Ok(Plan::of(Vec::new()));
+        };
+        let servers = self.servers()?;
+        let settings = known(&servers, named)?;
+        let effect = Effect::UseTool {
+            server: settings.key.clone(),
+            tool: "its list of tools".to_owned(),
+            definition: settings.identity.chars().take(16).collect(),
+        };
+        let level = settings.level.max(Level::Safe);
+        let plan = Plan { level: Some(level), ..Plan::of(vec![effect]) };
+        match &settings.config {
+            ServerConfig::Stdio(_) => Ok(plan),
+            ServerConfig::Http(config) | ServerConfig::EventStream(config) => {
+                http_transport::plan(config, level, plan)
+            }
+        }
+    }
+
+    fn answer_bytes(&self) -> u64 {
+        256 * 1024
+    }
+
+    fn run<'a>(&'a self, context: &'a Context, arguments: Value) -> BoxFuture<'a, RunResult<Data>> {
+        Box::pin(async move {
+            let named = arguments.get("server").and_then(Value::as_str);
+            let began = std::sync::atomic::AtomicBool::new(false);
+            let listed = tool_support::unless_stopped(&context.stop, &began, self.list(context, named));
+            listed.await.map(Data::Value).into()
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! The servers of a runtime: which tools they have, and what was allowed of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+
+use fetch::web::Web;
+use jiff::Timestamp;
+use mcp_client::cache::{CachedServer, ListingCache};
+use mcp_client::definition::{DefinitionChange, DefinitionHash, ToolDefinition};
+use mcp_client::names::{ForeignName, offered_names};
+use mcp_client::offer::{OfferedTool, offer_all};
+use parking_lot::Mutex;
+use tool::{AnyTool, Context, Owner, Resource, ResourcePool, Timer, ToolError};
+
+use crate::LONGEST_NAME;
+use crate::connection::Connection;
+use crate::failure;
+use crate::foreign_tool::foreign_tool;
+use crate::list_servers::list_servers;
+use crate::listings::{self, AllPins, Shelf, ToolGroups};
+use crate::pool::Pool;
+use crate::settings::ServerSettings;
+
+/// Parts from which the servers of a runtime are made.
+pub struct ServersParts {
+    /// Servers of the configuration.
+    pub servers: Vec<ServerSettings>,
+    /// Folder, private to the user, with a folder for each process.
+    pub folder: PathBuf,
+    /// Place for lists and pins.
+    pub shelf: Arc<dyn Shelf>,
+    /// Clock of waits.
+    pub timer: Arc<dyn Timer>,
+    /// Client for servers behind URLs.
+    pub web: Arc<Web>,
+    /// Version of this program, as servers see it.
+    pub version: String,
+    /// Names of the runtime's own tools.
+    pub reserved: BTreeSet<String>,
+}
+
+/// Servers of a runtime.
+pub struct McpServers {
+    pub(crate) parts: ServersParts,
+    pub(crate) pool: Pool,
+    state: Mutex<State>,
+    groups: OnceLock<Arc<dyn ToolGroups>>,
+    myself: Weak<Self>,
+}
+
+struct State {
+    lists: ListingCache,
+    pins: AllPins,
+    /// Differences of changed definitions, by server and tool.
+    differences: BTreeMap<(String, String), String>,
+    /// Tools that callers have now, by server and tool.
+    published: BTreeMap<(String, String), Published>,
+}
+
+struct Published {
+    name: String,
+    hash: DefinitionHash,
+    has_changed: bool,
+    tool: Arc<dyn AnyTool>,
+}
+
+/// What a list of tools shows of a server.
+pub(crate) struct ServerView {
+    pub(crate) tools: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) refused: Vec<String>,
+    pub(crate) listed_at: Option<i64>,
+}
+
+impl McpServers {
+    /// Makes the servers from what is stored about them. Starts none.
+    ///
+    /// # Errors
+    /// The reason, in words, if the pinned definitions cannot be read.
+    pub fn new(parts: ServersParts) -> Result<Arc<Self>, String> {
+        let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
+        let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
+        lists.keep_only(is_configured);
+        let state = State { lists, pins, differences: BTreeMap::new(), published: BTreeMap::new() };
+        Ok(Arc::new_cyclic(|myself| Self {
+            parts,
+            pool: Pool::default(),
+            state: Mutex::new(state),
+            groups: OnceLock::new(),
+            myself: myself.clone(),
+        }))
+    }
+
+    /// Registers the tools of the stored lists, and those of later lists.
+    ///
+    /// # Errors
+    /// The reason, in words, if a name is that of another tool.
+    pub fn publish_to(&self, groups: Arc<dyn ToolGroups>) -> Result<(), String> {
+        groups.replace("mcp", vec![list_servers(self.myself.clone())])?;
+        // This is the first and only assignment.
+        let _ = self.groups.set(groups);
+        self.publish()
+    }
+
+    pub(crate) fn settings(&self, key: &str) -> Option<&ServerSettings> {
+        self.parts.servers.iter().find(|server| server.key == key)
+    }
+
+    /// Returns the connection of the call's owner, with a list of tools that is current.
+    ///
+    /// # Errors
+    /// The error of the server.
+    pub(crate) async fn connection(
+        &self,
+        settings: &ServerSettings,
+        context: &Context,
+    ) -> Result<Arc<Connection>, ToolError> {
+        let (connection, is_new) = self.pool.connection(&self.parts, settings, context).await?;
+        connection.act_for(context, settings)?;
+        if connection.must_list(self.parts.timer.now()) || is_new {
+            self.list(settings, &connection, context.clock.now()).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn list(
+        &self,
+        settings: &ServerSettings,
+        connection: &Connection,
+        now: Timestamp,
+    ) -> Result<(), ToolError> {
+        let facts = connection.client.facts();
+        let definitions = if facts.offers.tools {
+            let listing = connection.client.list_tools().await;
+            listing.map_err(|error| failure::of_client(&settings.key, error, false))?.entries
+        } else {
+            Vec::new()
+        };
+        connection.set_tools(&definitions, self.parts.timer.now());
+        let (tools, refused) = offer_all(&definitions);
+        let cached = CachedServer {
+            config: settings.identity.clone(),
+            listed_at: now.as_millisecond(),
+            facts: facts.clone(),
+            tools,
+            refused,
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+        };
+        self.note(&settings.key, &definitions, cached);
+        self.save().await?;
+        self.publish().map_err(|problem| failure::unavailable(&settings.key, &problem))
+    }
+
+    /// Notes a list: definitions that are seen for the first time are pinned, and the differences of others kept.
+    fn note(&self, server: &str, definitions: &[ToolDefinition], cached: CachedServer) {
+        let mut state = self.state.lock();
+        let mut pins = state.pins.of(server);
+        state.differences.retain(|(of, _), _| of != server);
+        for change in pins.compare(definitions) {
+            match change {
+                DefinitionChange::Added { name, .. } => {
+                    if let Some(definition) = definitions.iter().find(|definition| definition.name == name) {
+                        pins.pin(definition);
+                    }
+                }
+                // The pin stays: a tool that comes back must be the same.
+                DefinitionChange::Removed { .. } => {}
+                DefinitionChange::Changed { name, difference, .. } => {
+                    state.differences.insert((server.to_owned(), name), difference);
+                }
+            }
+        }
+        state.pins.set(server, pins);
+        state.lists.insert(server, cached);
+    }
+
+    /// Accepts the changed definition of a tool, which a human has allowed.
+    ///
+    /// # Errors
+    /// `ERUNTIME` if it cannot be stored.
+    pub(crate) async fn accept(&self, server: &str, definition: &ToolDefinition) -> Result<(), ToolError> {
+        {
+            let mut state = self.state.lock();
+            let mut pins = state.pins.of(server);
+            pins.pin(definition);
+            state.pins.set(server, pins);
+            state.differences.remove(&(server.to_owned(), definition.name.clone()));
+        }
+        self.save().await?;
+        self.publish().map_err(|problem| failure::unavailable(server, &problem))
+    }
+
+    /// Returns the difference of a changed definition.
+    pub(crate) fn difference(&self, server: &str, tool: &str) -> Option<String> {
+        self.state.lock().differences.get(&(server.to_owned(), tool.to_owned())).cloned()
+    }
+
+    pub(crate) fn view(&self, settings: &ServerSettings) -> ServerView {
+        let state = self.state.lock();
+        let of_server = || state.published.iter().filter(|((server, _), _)| *server == settings.key);
+        let cached = state.lists.server(&settings.key, &settings.identity);
+        let refused = cached.into_iter().flat_map(|cached| &cached.refused);
+        ServerView {
+            tools: of_server().map(|(_, published)| published.name.clone()).collect(),
+            changed: of_server()
+                .filter(|(_, published)| published.has_changed)
+                .map(|(_, published)| published.name.clone())
+                .collect(),
+            refused: refused.map(|tool| format!("{}: {}", tool.tool, tool.reason)).collect(),
+            listed_at: cached.map(|cached| cached.listed_at),
+        }
+    }
+
+    async fn save(&self) -> Result<(), ToolError> {
+        let Some(servers) = self.myself.upgrade() else { return Ok(()) };
+        let saving = tokio::task::spawn_blocking(move || {
+            let state = servers.state.lock();
+            listings::save_pins(servers.parts.shelf.as_ref(), &state.pins)?;
+            listings::save_lists(servers.parts.shelf.as_ref(), &state.lists)
+        });
+        let saved = saving.await.map_err(|error| error.to_string()).and_then(|saved| saved);
+        saved.map_err(|problem| {
+            let message = format!("the definitions of MCP tools cannot be stored: {problem}");
+            ToolError::new(tool::Code::Runtime, message).hint("make room in the state folder")
+        })
+    }
+
+    /// Registers the tools of the lists. A tool that has not changed stays the same object.
+    fn publish(&self) -> Result<(), String> {
+        let Some(groups) = self.groups.get() else { return Ok(()) };
+        let mut state = self.state.lock();
+        let mut wanted: Vec<(&ServerSettings, OfferedTool)> = Vec::new();
+        for settings in &self.parts.servers {
+            if let Some(cached) = state.lists.server(&settings.key, &settings.identity) {
+                wanted.extend(cached.tools.iter().map(|tool| (settings, tool.clone())));
+            }
+        }
+        let foreign: Vec<ForeignName> = wanted
+            .iter()
+            .map(|(settings, tool)| ForeignName { server: settings.key.clone(), tool: tool.tool.clone() })
+            .collect();
+        let names = offered_names(&foreign, &self.parts.reserved, LONGEST_NAME);
+        let mut published = BTreeMap::new();
+        let mut by_group: BTreeMap<&str, Vec<Arc<dyn AnyTool>>> =
+            self.parts.servers.iter().map(|settings| (settings.key.as_str(), Vec::new())).collect();
+        for ((settings, offered), name) in wanted.into_iter().zip(names) {
+            let key = (settings.key.clone(), offered.tool.clone());
+            let pinned = state.pins.of(&settings.key);
+            let has_changed = pinned.hash_of(&offered.tool) != Some(&offered.hash);
+            let known = state.published.remove(&key).filter(|known| {
+                known.name == name && known.hash == offered.hash && known.has_changed == has_changed
+            });
+            let hash = offered.hash.clone();
+            let tool = match known {
+                Some(known) => known.tool,
+                None => match foreign_tool(self.myself.clone(), settings, offered, &name, has_changed) {
+                    Some(tool) => tool,
+                    None => continue,
+                },
+            };
+            by_group.entry(settings.key.as_str()).or_default().push(tool.clone());
+            published.insert(key, Published { name, hash, has_changed, tool });
+        }
+        state.published = published;
+        drop(state);
+        for (server, tools) in by_group {
+            groups.replace(&format!("mcp {server}"), tools)?;
+        }
+        Ok(())
+    }
+}
+
+impl ResourcePool for McpServers {
+    fn list(&self, now: Timestamp) -> Vec<Resource> {
+        self.pool.list(now)
+    }
+
+    fn stop(&self, owner: &Owner) {
+        self.pool.stop(owner);
+    }
+
+    fn join(&self, owner: &Owner) {
+        self.pool.join(owner);
+    }
+}
