@@ -153,6 +153,8 @@ pub enum Internal {
     Schedule,
     /// The loop of an agent, on behalf of whoever started the agent.
     Agent,
+    /// A tool for self-development, on behalf of its caller.
+    SelfDevelopment,
 }
 
 impl Door {
@@ -173,6 +175,7 @@ impl Door {
             Door::Internal(Internal::CodeWatcher) => "code-watcher",
             Door::Internal(Internal::Schedule) => "schedule",
             Door::Internal(Internal::Agent) => "agent",
+            Door::Internal(Internal::SelfDevelopment) => "self-development",
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::config::{Elicitation, EmbeddingsPlace, GmailPlace, LinearPlace, Vault
 use crate::identity::OAuth;
 use crate::models::ModelsPlace;
 use crate::notify::QuestionHandling;
+use crate::own_projects::OwnProject;
 use crate::traces::Collector;
 
 /// The values of these settings.
@@ -29,6 +30,7 @@ pub(crate) struct AtStart {
     pub(crate) embeddings: Option<EmbeddingsPlace>,
     pub(crate) models: Option<ModelsPlace>,
     pub(crate) toolchains: Option<Vec<PathBuf>>,
+    pub(crate) own_projects: Option<BTreeMap<String, OwnProject>>,
 }
 
 /// Limits of a profile that a server takes at its start only.
@@ -61,6 +63,7 @@ impl AtStart {
             embeddings,
             models,
             toolchains,
+            own_projects,
         } = self;
         [
             ("dialect", *dialect != other.dialect),
@@ -77,6 +80,7 @@ impl AtStart {
             ("embeddings", *embeddings != other.embeddings),
             ("models", *models != other.models),
             ("toolchains", *toolchains != other.toolchains),
+            ("self", *own_projects != other.own_projects),
         ]
         .into_iter()
         .filter_map(|(name, differs)| differs.then_some(name))

@@ -21,6 +21,7 @@ use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_graph::CodeGraphs;
+use tools_self::InnerCalls;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
@@ -36,6 +37,7 @@ use crate::identity::OAuth;
 use crate::job_runtime::job_runtime;
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
+use crate::own_projects::CallsOfTools;
 use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, VAULT_FOLDER, create_private, place,
     program, real, state_folder,
@@ -228,6 +230,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(turns.clone());
     let tree = Arc::new(AgentTree::default());
     services.insert(Arc::new(Agents(Arc::new(Host(tree.clone())))));
+    let calls_of_tools = Arc::new(CallsOfTools::default());
+    services.insert::<Arc<dyn InnerCalls>>(Arc::new(calls_of_tools.clone()));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
@@ -285,6 +289,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         traces,
         reload,
     };
+    calls_of_tools.begin(&composed.engine);
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     Ok(composed)
 }
