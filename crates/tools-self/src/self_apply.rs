@@ -11,8 +11,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, CommandLine, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult,
-    Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult, Spec, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 use crate::self_projects::SelfDevelopment;
@@ -76,12 +76,13 @@ impl Tool for SelfApply {
         let results = trial.results();
         let results = results.lines().take(2).collect::<Vec<_>>().join("; ");
         let what = format!("source of {}: {subject} (tests {results})", trial.project.name);
-        let command = CommandLine::Argv(["git", "commit"].map(str::to_owned).to_vec());
-        let mut effects =
-            vec![Effect::ChangeHandfast { what }, Effect::Run { command, directory: directory.clone() }];
-        if let Change::File { path, .. } = &trial.change {
-            effects.push(Effect::Write { path: directory.join(path) });
-        }
+        let paths = match &trial.change {
+            Change::File { path, .. } => std::slice::from_ref(path),
+            Change::Revert { paths, .. } => paths.as_slice(),
+        };
+        // A preview of a command would stand in place of that of the change, so the plan names no command.
+        let writes = paths.iter().map(|path| Effect::Write { path: directory.join(path) });
+        let effects = [Effect::ChangeHandfast { what }].into_iter().chain(writes).collect();
         Ok(Plan::of(effects).on_snapshot())
     }
 
@@ -144,6 +145,6 @@ mod tests {
         assert!(
             matches!(&plan.effects[0], Effect::ChangeHandfast { what } if what.contains("[self-modify] mend"))
         );
-        assert_eq!(plan.effects[2], Effect::Write { path: "/w/src/a.py".into() });
+        assert_eq!(plan.effects[1], Effect::Write { path: "/w/src/a.py".into() });
     }
 }

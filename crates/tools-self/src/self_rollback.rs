@@ -117,7 +117,7 @@ impl Tool for SelfRollback {
 
 impl SelfRollback {
     async fn list(&self, context: &Context, project: &Project) -> Result<Output, ToolError> {
-        let change = Change::Revert { commit: String::new() };
+        let change = Change::Revert { commit: String::new(), paths: Vec::new() };
         let trial = Arc::new(Trial::new(project.clone(), change, String::new()));
         let tried = self.0.add(trial.clone());
         step(context, &tried.id, Step::Log).await?;
@@ -133,9 +133,9 @@ impl SelfRollback {
 
     async fn revert(&self, context: &Context, project: &Project, commit: &str) -> Result<Output, ToolError> {
         let _reserved = self.0.begin(&project.name)?;
-        let (hash, subject) = self.tagged(context, project, commit).await?;
+        let (hash, subject, paths) = self.tagged(context, project, commit).await?;
         let about = format!("Take back {hash}\n{subject}");
-        let change = Change::Revert { commit: hash.clone() };
+        let change = Change::Revert { commit: hash.clone(), paths };
         let trial = Arc::new(Trial::new(project.clone(), change, about));
         let tried = self.0.add(trial.clone());
         step(context, &tried.id, Step::Before).await?;
@@ -156,14 +156,14 @@ impl SelfRollback {
         })
     }
 
-    /// Returns the full hash and the subject of a commit that may be taken back.
+    /// Returns the full hash, the subject and the paths of a commit that may be taken back.
     async fn tagged(
         &self,
         context: &Context,
         project: &Project,
         commit: &str,
-    ) -> Result<(String, String), ToolError> {
-        let change = Change::Revert { commit: commit.to_owned() };
+    ) -> Result<(String, String, Vec<String>), ToolError> {
+        let change = Change::Revert { commit: commit.to_owned(), paths: Vec::new() };
         let trial = Arc::new(Trial::new(project.clone(), change, String::new()));
         let tried = self.0.add(trial.clone());
         step(context, &tried.id, Step::Commit).await?;
@@ -177,14 +177,14 @@ impl SelfRollback {
         // A commit that somebody else has tagged can hold anything.
         let roots = context.service::<roots::Roots>()?;
         let is_handfast = is_handfast(&roots, &project.folder(&context.place)?);
-        for path in paths {
-            let is_normal = normal(&path).is_ok_and(|normal| normal == path);
-            let entry = protecting(&path, is_handfast, &project.protected);
+        for path in &paths {
+            let is_normal = normal(path).is_ok_and(|normal| normal == *path);
+            let entry = protecting(path, is_handfast, &project.protected);
             if let Some(entry) = entry.or_else(|| (!is_normal).then(|| "no plain path".to_owned())) {
-                return Err(protected(&path, &entry));
+                return Err(protected(path, &entry));
             }
         }
-        Ok((hash, subject))
+        Ok((hash, subject, paths))
     }
 }
 

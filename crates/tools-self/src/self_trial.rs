@@ -138,7 +138,7 @@ fn text(
     let suite = || trial.project.command(Scope::All, None);
     let text = match (step, &trial.change) {
         (Step::Log, _) => script.log(LOG_FORMAT, MOST_COMMITS),
-        (Step::Commit, Change::Revert { commit }) => script.commit_facts(commit),
+        (Step::Commit, Change::Revert { commit, .. }) => script.commit_facts(commit),
         (Step::Commit, Change::File { .. }) => return Err(ToolError::internal("a file is no commit")),
         (Step::Before, _) => {
             let (runner, words) = suite()?;
@@ -157,7 +157,7 @@ fn text(
 pub(crate) fn script_change(change: &Change) -> ScriptChange<'_> {
     match change {
         Change::File { path, .. } => ScriptChange::File(path),
-        Change::Revert { commit } => ScriptChange::Revert(commit),
+        Change::Revert { commit, .. } => ScriptChange::Revert(commit),
     }
 }
 

@@ -11,8 +11,8 @@ use crate::test_report::{SuiteChange, SuiteResult, TestEnd};
 pub(crate) enum Change {
     /// Replaces or adds one file.
     File { path: String, content: String },
-    /// Takes one commit back.
-    Revert { commit: String },
+    /// Takes one commit back, which changes these paths.
+    Revert { commit: String, paths: Vec<String> },
 }
 
 /// Facts that the scripts of a trial have found.
