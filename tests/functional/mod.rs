@@ -71,7 +71,7 @@ mod sampling;
 mod schedules;
 mod screen;
 pub(crate) mod search_path;
-mod self_development;
+pub(crate) mod self_development;
 mod sessions;
 mod setup;
 mod setup_embeddings;

@@ -23,11 +23,23 @@ fn git(fixture: &Fixture, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
+/// Makes the project of the tools' examples, whose two tests pass.
+pub(crate) fn example() -> Fixture {
+    let files =
+        [("src/sum.js", MENDED), ("test/sum.test.js", TESTS), ("src/limit.js", "exports.limit = 10;\n")];
+    committed(&files)
+}
+
 /// Makes a project of two tests, one of which fails.
 fn project() -> Fixture {
     let files =
         [("src/sum.js", SOURCE), ("test/sum.test.js", TESTS), ("src/gate/rules.js", "exports.ask = true;\n")];
-    let fixture = Fixture::with_files(&files);
+    committed(&files)
+}
+
+/// Makes a project whose files are in a commit.
+fn committed(files: &[(&str, &str)]) -> Fixture {
+    let fixture = Fixture::with_files(files);
     git(&fixture, &["init", "-q", "-b", "main"]);
     git(&fixture, &["add", "."]);
     git(&fixture, &["commit", "-q", "-m", "first"]);
@@ -96,6 +108,21 @@ fn a_modification_is_tested_committed_listed_and_taken_back() {
     assert!(!approved.is_empty() && approved.iter().all(|row| row["tool"] == "self_apply"), "{approved:#?}");
     let steps = rows.iter().filter(|row| row["tool"] == "self_trial" && row["door"] == "self-development");
     assert!(steps.count() >= 4, "{rows:#?}");
+}
+
+#[test]
+fn the_examples_of_the_tools_are_true() {
+    let tools = Fixture::new().run(&["tools", "--json"]).json();
+    let all = tools.as_array().unwrap().iter();
+    let own = ["self_run_tests", "self_modify_source", "self_rollback"];
+    let mut seen = 0;
+    for tool in all.filter(|tool| own.contains(&tool["name"].as_str().unwrap())) {
+        let arguments: Value = tool["example"]["arguments"].clone();
+        let data = example().data(tool["name"].as_str().unwrap(), arguments);
+        testkit::assert_contains(&data, &tool["example"]["result"]);
+        seen += 1;
+    }
+    assert_eq!(seen, own.len());
 }
 
 #[test]

@@ -61,7 +61,6 @@ const LONGEST_TEXT: usize = 4_000;
 impl Tool for SelfModifySource {
     type Args = Args;
     type Output = Output;
-    const EMPTY_TEXTS: &'static [&'static str] = &["new_content"];
 
     const SPEC: Spec = Spec {
         name: "self_modify_source",
@@ -70,7 +69,7 @@ impl Tool for SelfModifySource {
             the change; a human decides with the difference and the results; then it is committed.",
         example: Example {
             files: &[],
-            arguments: r#"{"path": "src/limits.py", "change_description": "raise the limit", "new_content": "LIMIT = 20\n", "reason": "ten is too few"}"#,
+            arguments: r#"{"path": "src/limit.js", "change_description": "raise the limit", "new_content": "exports.limit = 20;\n", "reason": "ten is too few"}"#,
             result: r#"{"tests_passed": true, "applied": true}"#,
         },
         level: Level::Critical,
