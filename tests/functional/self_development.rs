@@ -143,7 +143,7 @@ fn counts_come_from_the_report_of_the_runner_and_no_test_is_never_passed() {
     fixture.write("test/broken.test.js", "throw new Error('broken');\n");
     let broken = run(json!({"scope": "plugin", "target": "test/broken.test.js"}));
     assert_eq!((&broken["status"], &broken["passed"]), (&json!("failed"), &json!(0)), "{broken:#}");
-    // What the tests write is discarded.
+    // Files that the tests write are discarded.
     fixture.write(
         "test/writes.test.js",
         "require('node:fs').writeFileSync('left.txt', 'x');\nrequire('node:test')('ok', () => {});\n",
@@ -255,7 +255,7 @@ fn without_a_human_nothing_is_applied_and_the_question_shows_results_and_differe
         "{shown}"
     );
     assert_eq!(fixture.run(&["approvals", "approve", &id]).code, 0);
-    // The same files on the same commit pass once; other files do not.
+    // Equal files on the same commit pass once; other files do not.
     let other = modification("src/sum.js", &format!("{MENDED}// more\n")).to_string();
     assert_eq!(fixture.run(&["call", "self_modify_source", &other]).code, 4);
     let run = fixture.run(&["call", "self_modify_source", &arguments]);

@@ -4,6 +4,7 @@ mod checkpoint_diff;
 mod checkpoint_list;
 mod checkpoint_restore;
 mod output_read;
+mod own_project;
 mod protected_paths;
 mod self_apply;
 mod self_commit;
@@ -34,10 +35,11 @@ pub use checkpoint_diff::CheckpointDiff;
 pub use checkpoint_list::CheckpointList;
 pub use checkpoint_restore::CheckpointRestore;
 pub use output_read::OutputRead;
+pub use own_project::{Project, Scope};
 pub use self_apply::SelfApply;
 pub use self_list_capabilities::SelfListCapabilities;
 pub use self_modify_source::SelfModifySource;
-pub use self_projects::{InnerCalls, Project, Scope, SelfDevelopment};
+pub use self_projects::{InnerCalls, SelfDevelopment};
 pub use self_read_source::SelfReadSource;
 pub use self_rollback::SelfRollback;
 pub use self_run_tests::SelfRunTests;
@@ -172,10 +174,10 @@ mod tests {
                 .with_service(Arc::new(one_tool()))
                 .with_service(vault)
         };
-        // Those that run commands are checked with real cells, in tests/functional/self_development.rs.
+        // Tools that run commands are checked with real cells, in tests/functional/self_development.rs.
         let with_cells =
             ["self_run_tests", "self_modify_source", "self_rollback", "self_trial", "self_apply"];
-        let own = Arc::new(super::SelfDevelopment::new(vec![crate::self_projects::tests::project(&[])]));
+        let own = Arc::new(super::SelfDevelopment::new(vec![crate::own_project::tests::project(&[])]));
         let (cells, others): (Vec<_>, Vec<_>) =
             super::tools(&own).into_iter().partition(|tool| with_cells.contains(&tool.spec().name));
         testkit::check_family(&others, workspace);

@@ -1,11 +1,10 @@
-//! `self_apply`: the commit of a change that was tested. Only self_modify_source and self_rollback call it, so no
-//! caller sees it.
+//! `self_apply`: the commit of a change that was tested. Only `self_modify_source` and `self_rollback`
+//! call it, so no caller sees it.
 //!
 //! A human is asked about this call, as about every change of Handfast itself. The question shows the difference
 //! and the results of the tests. The commit is made on a copy of the workspace, so it goes in as a whole or not at
 //! all, and only if nothing else has changed meanwhile.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -105,7 +104,7 @@ impl Tool for SelfApply {
         let project = folder.to_string_lossy();
         let script = Script { mark: &mark, project: &project, shared: &[] };
         let text = script.apply(&base, script_change(&trial.change), &tree);
-        let mut files: Vec<(PathBuf, Vec<u8>)> = home_files(&trial.change);
+        let mut files = home_files(&trial.change);
         files.push((MESSAGE_FILE.into(), args.message.into_bytes()));
         let ran = trial_cell::run(context, text, files, context.timeout)?;
         let printed = Printed::of(&mark, &ran.text);
@@ -127,7 +126,7 @@ mod tests {
     use tool::ErasedTool;
 
     use super::*;
-    use crate::self_projects::tests::project;
+    use crate::own_project::tests::project;
 
     #[test]
     fn refuses_an_untested_change_and_asks_about_every_other() {

@@ -172,7 +172,7 @@ mod tests {
     use tool::{Code, ErasedTool};
 
     use super::*;
-    use crate::self_projects::{Scope, tests::project};
+    use crate::own_project::{Scope, tests::project};
 
     #[test]
     fn a_protected_file_and_an_empty_reason_are_refused_before_anything_runs() {

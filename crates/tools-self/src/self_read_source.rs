@@ -134,11 +134,11 @@ mod tests {
     use tool::ErasedTool;
 
     use super::*;
-    use crate::self_projects::tests::project;
+    use crate::own_project::tests::project;
 
     #[test]
     fn a_path_out_of_the_project_is_denied_and_so_is_a_denied_file() {
-        let project = crate::self_projects::Project { folder: "app".into(), ..project(&[]) };
+        let project = crate::own_project::Project { folder: "app".into(), ..project(&[]) };
         let tool = ErasedTool::tool(SelfReadSource(Arc::new(SelfDevelopment::new(vec![project]))));
         let workspace = Workspace::new()
             .with_files(&[("app/a.rs", "one\ntwo\n"), ("app/.env", "K=1\n"), ("b.rs", "x")])

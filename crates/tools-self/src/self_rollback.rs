@@ -9,10 +9,11 @@ use tool::{
     ToolError,
 };
 
+use crate::own_project::{Project, is_handfast, protected};
 use crate::protected_paths::{normal, protecting};
 use crate::self_commit::{ROLLBACK, commits, is_hash, is_tagged, message, of_rollback, revertible};
 use crate::self_modify_source::{apply, step};
-use crate::self_projects::{Project, SelfDevelopment, is_handfast, protected};
+use crate::self_projects::SelfDevelopment;
 use crate::self_trial::Step;
 use crate::test_report::SuiteEnd;
 use crate::trial::{Change, Trial};
@@ -24,7 +25,7 @@ pub struct SelfRollback(pub(crate) Arc<SelfDevelopment>);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to do.
+    /// List, or revert a commit.
     action: Action,
     /// Hash of the commit, for `revert`; `NAME:HASH` for another project than the first, and `NAME:` for its list.
     commit_hash: Option<String>,
@@ -32,7 +33,7 @@ pub struct Args {
 
 // The variants have no doc comments: without them the schema is a plain list of names, which every
 // provider accepts.
-/// What to do.
+/// An action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -194,7 +195,7 @@ mod tests {
     use tool::ErasedTool;
 
     use super::*;
-    use crate::self_projects::tests::project;
+    use crate::own_project::tests::project;
 
     #[test]
     fn a_hash_that_is_an_option_or_a_name_is_refused() {

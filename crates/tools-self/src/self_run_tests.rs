@@ -11,7 +11,8 @@ use tool::{
     Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::self_projects::{Project, Scope, SelfDevelopment};
+use crate::own_project::{Project, Scope};
+use crate::self_projects::SelfDevelopment;
 use crate::self_trial::mark;
 use crate::test_command::{Runner, problem_of_target};
 use crate::test_report::{SuiteEnd, SuiteResult, TestEnd};
@@ -34,7 +35,7 @@ pub struct Args {
 /// Result of `self_run_tests`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// passed, failed, or the reason why no test ran: no_tests, build_failed, runner_missing, timed_out, no_report.
+    /// `passed`, `failed`, or why no test ran: `no_tests`, `build_failed`, `runner_missing`, `timed_out`, `no_report`.
     status: String,
     /// Number of tests that passed, by the report of the runner.
     passed: u64,
@@ -143,7 +144,7 @@ mod tests {
     use tool::ErasedTool;
 
     use super::*;
-    use crate::self_projects::tests::project;
+    use crate::own_project::tests::project;
 
     #[test]
     fn the_plan_is_the_configured_command_and_an_option_as_target_is_refused() {

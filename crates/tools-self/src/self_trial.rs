@@ -1,9 +1,8 @@
-//! `self_trial`: one step of self-development in a cell whose changes are discarded. Only self_modify_source and
-//! self_rollback call it, so no caller sees it.
+//! `self_trial`: one step of self-development in a cell whose changes are discarded. Only `self_modify_source`
+//! and `self_rollback` call it, so no caller sees it.
 //!
 //! A step is a call like any other: the policy decides about its command, a stop ends it, and the audit has it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,12 @@ use tool::{
     RunResult, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
+use crate::own_project::Scope;
 use crate::self_commit::LOG_FORMAT;
-use crate::self_projects::{Scope, SelfDevelopment};
+use crate::self_projects::SelfDevelopment;
 use crate::test_report::SuiteResult;
 use crate::trial::{Change, Trial};
-use crate::trial_cell::{self, RanScript};
+use crate::trial_cell::{self, HomeFiles, RanScript};
 use crate::trial_script::{CONTENT_FILE, Printed, Script, ScriptChange};
 
 /// The `self_trial` tool.
@@ -130,11 +130,7 @@ pub(crate) fn mark(context: &Context) -> String {
 }
 
 /// Returns the script of a step, and the files that it reads in the cell's home.
-fn text(
-    trial: &Trial,
-    step: Step,
-    script: &Script<'_>,
-) -> Result<(String, Vec<(PathBuf, Vec<u8>)>), ToolError> {
+fn text(trial: &Trial, step: Step, script: &Script<'_>) -> Result<(String, HomeFiles), ToolError> {
     let suite = || trial.project.command(Scope::All, None);
     let text = match (step, &trial.change) {
         (Step::Log, _) => script.log(LOG_FORMAT, MOST_COMMITS),
@@ -162,7 +158,7 @@ pub(crate) fn script_change(change: &Change) -> ScriptChange<'_> {
 }
 
 /// Returns the files of a change for the cell's home.
-pub(crate) fn home_files(change: &Change) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn home_files(change: &Change) -> HomeFiles {
     match change {
         Change::File { content, .. } => vec![(CONTENT_FILE.into(), content.clone().into_bytes())],
         Change::Revert { .. } => Vec::new(),
@@ -181,7 +177,7 @@ fn read(trial: &Trial, step: Step, printed: &Printed<'_>, ran: &RanScript) -> Re
     let value = |kind: &str| printed.value(kind).map(str::to_owned).ok_or_else(|| missing(kind));
     let part = |kind: &str, until: &str| printed.part(kind, until).ok_or_else(|| missing(kind));
     match step {
-        Step::Log => trial.found.lock().log = part("log", "end")?.to_owned(),
+        Step::Log => part("log", "end")?.clone_into(&mut trial.found.lock().log),
         Step::Commit => {
             let (hash, subject) = (value("commit")?, part("subject", "paths")?.trim().to_owned());
             let paths = part("paths", "end")?.lines().filter(|line| !line.is_empty()).map(str::to_owned);
@@ -190,9 +186,12 @@ fn read(trial: &Trial, step: Step, printed: &Printed<'_>, ran: &RanScript) -> Re
         Step::Before | Step::After => {
             let suite = printed.runner(ran.timed_out);
             let (runner, _) = trial.project.command(Scope::All, None)?;
-            let output = suite.ok_or_else(|| match ran.timed_out {
-                true => ToolError::new(Code::Timeout, "the time of the tests ran out before they began"),
-                false => missing("output"),
+            let output = suite.ok_or_else(|| {
+                if ran.timed_out {
+                    ToolError::new(Code::Timeout, "the time of the tests ran out before they began")
+                } else {
+                    missing("output")
+                }
             })?;
             let result = SuiteResult::read(runner, &output, ran.seconds);
             let line = result.line();
@@ -202,7 +201,7 @@ fn read(trial: &Trial, step: Step, printed: &Printed<'_>, ran: &RanScript) -> Re
                 found.before = Some(result);
             } else {
                 found.tree = value("tree")?;
-                found.diff = part("diff", "output")?.to_owned();
+                part("diff", "output")?.clone_into(&mut found.diff);
                 found.after = Some(result);
             }
             return Ok(line);

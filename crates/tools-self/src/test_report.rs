@@ -28,9 +28,9 @@ pub(crate) enum TestEnd {
 /// End of a suite. Only `Passed` and `Failed` mean that tests ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SuiteEnd {
-    /// At least one test passed, and none failed.
+    /// Tests ran, and none failed.
     Passed,
-    /// At least one test failed, or the runner failed after its tests.
+    /// Tests ran, and one failed or the runner failed after them.
     Failed,
     /// The runner ran no test.
     NoTests,

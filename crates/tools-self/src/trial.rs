@@ -2,8 +2,8 @@
 
 use parking_lot::Mutex;
 
+use crate::own_project::Project;
 use crate::protected_paths::{decides_about_tests, is_test_file};
-use crate::self_projects::Project;
 use crate::test_report::{SuiteChange, SuiteResult, TestEnd};
 
 /// A change.
@@ -17,7 +17,7 @@ pub(crate) enum Change {
 
 /// Facts that the scripts of a trial have found.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Found {
+pub(crate) struct StepFacts {
     /// Commit on which the trial stands.
     pub(crate) base: String,
     /// Tree that was tested.
@@ -38,7 +38,7 @@ pub(crate) struct Trial {
     pub(crate) change: Change,
     /// Text about the change for the question.
     pub(crate) about: String,
-    pub(crate) found: Mutex<Found>,
+    pub(crate) found: Mutex<StepFacts>,
 }
 
 impl Trial {
@@ -109,7 +109,7 @@ fn checks(diff: &str, sign: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::self_projects::tests::project;
+    use crate::own_project::tests::project;
     use crate::test_report::SuiteEnd;
 
     #[test]
@@ -122,11 +122,11 @@ mod tests {
             errors: Vec::new(),
             seconds: 0.0,
         };
-        *trial.found.lock() = Found {
+        *trial.found.lock() = StepFacts {
             diff: "--- a/x\n+++ b/x\n-    assert adds(1, 1) == 2\n+    pass\n".into(),
             before: Some(result(TestEnd::Failed, SuiteEnd::Failed)),
             after: Some(result(TestEnd::Passed, SuiteEnd::Passed)),
-            ..Found::default()
+            ..StepFacts::default()
         };
         let preview = trial.preview();
         assert!(preview.starts_with("mend it\n\nCAUTION: the change removes 1 line"), "{preview}");

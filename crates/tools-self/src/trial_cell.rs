@@ -13,6 +13,9 @@ use tool::{ChangeTreatment, Code, Context, EffectState, RunResult, SnapshotUse, 
 /// Maximum bytes of output that are read.
 const MOST_OUTPUT: u64 = 32 * 1024 * 1024;
 
+/// Files for the home of a cell, each with its name and its content.
+pub(crate) type HomeFiles = Vec<(PathBuf, Vec<u8>)>;
+
 /// A script that has run.
 pub(crate) struct RanScript {
     /// Standard output.
@@ -47,7 +50,7 @@ impl RanScript {
 pub(crate) fn run(
     context: &Context,
     script: String,
-    files: Vec<(PathBuf, Vec<u8>)>,
+    files: HomeFiles,
     at_most: Duration,
 ) -> Result<RanScript, ToolError> {
     let (cell, host) = (context.service::<CellSpec>()?, context.service::<CellHost>()?);
@@ -55,7 +58,7 @@ pub(crate) fn run(
         return Err(no_copy("this runtime does not isolate changes"));
     }
     let mut cell = CellSpec { overlay_only: true, ..CellSpec::clone(&cell) };
-    // What lies outside the copy must not change either.
+    // Folders outside the copy must not change either.
     let writable = std::mem::take(&mut cell.read_write);
     cell.read_only.extend(writable);
     cell.home_files.extend(files);

@@ -18,7 +18,7 @@ pub(super) fn read(output: &str) -> ReportedTests {
             ("pass" | "skip", true) => ended += 1,
             ("fail", true) => {
                 ended += 1;
-                if word("FailedBuild") != "" {
+                if !word("FailedBuild").is_empty() {
                     found.is_broken = true;
                     found.errors.push(format!("{package} was not built"));
                 }

@@ -1,4 +1,4 @@
-//! The XML report in the form of JUnit, which pytest and the runner of Node write.
+//! The XML report in the form of `JUnit`, which pytest and the runner of Node write.
 
 use super::{ReportedTests, TestEnd};
 

@@ -26,7 +26,7 @@ pub(super) fn read(output: &str) -> ReportedTests {
     for line in output.lines() {
         if let Some(begins) = program.captures(line) {
             agrees &= !open;
-            name = begins.get(1).or(begins.get(2)).map_or("", |part| part.as_str()).to_owned();
+            begins.get(1).or(begins.get(2)).map_or("", |part| part.as_str()).clone_into(&mut name);
             (seen, open) = ([0; 3], true);
         } else if let Some(ended) = test.captures(line) {
             let (index, end) = match ended.get(2).map(|word| word.as_str()) {
