@@ -120,7 +120,7 @@ impl Project {
                         .hint("name the file itself; a modification follows no link"));
                 }
                 Ok(_) => {}
-                // Nothing lies below a missing folder, so no link either.
+                // A missing folder has no link below it.
                 Err(roots::RootsError::NotFound { .. } | roots::RootsError::NoFolder { .. }) => break,
                 Err(error) => return Err(tool_support::files::failure(context)(error)),
             }
