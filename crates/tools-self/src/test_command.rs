@@ -60,7 +60,11 @@ impl Runner {
         let own: Vec<String> = match self {
             Self::Cargo => vec!["--no-fail-fast".into()],
             Self::Nextest => vec!["--no-fail-fast".into(), "--message-format".into(), "libtest-json".into()],
-            Self::Pytest => vec![format!("--junitxml={REPORT}"), "-p".into(), "no:cacheprovider".into()],
+            Self::Pytest => {
+                // The names of tests must not depend on folders above the project.
+                let own = ["--rootdir=.", "-p", "no:cacheprovider"].map(str::to_owned);
+                [vec![format!("--junitxml={REPORT}")], own.to_vec()].concat()
+            }
             Self::Jest => vec!["--json".into(), format!("--outputFile={REPORT}")],
             Self::Vitest => vec!["--reporter=json".into(), format!("--outputFile={REPORT}")],
             Self::Node => {
@@ -147,7 +151,7 @@ mod tests {
             (
                 "python3 -m pytest tests",
                 Some(Runner::Pytest),
-                "python3 -m pytest tests --junitxml=/tmp/handfast-test-report -p no:cacheprovider",
+                "python3 -m pytest tests --junitxml=/tmp/handfast-test-report --rootdir=. -p no:cacheprovider",
             ),
             (
                 "node --test",

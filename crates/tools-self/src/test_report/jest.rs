@@ -11,7 +11,8 @@ pub(super) fn read(report: &str) -> ReportedTests {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for file in list(&report["testResults"]) {
         let path = file["name"].as_str().unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default();
+        // Both runs of a trial have their files in a folder of this name.
+        let name = path.rsplit_once("/.handfast-trial/").map_or(path, |(_, below)| below);
         let tests = list(&file["assertionResults"]);
         if tests.is_empty() && file["status"] == "failed" {
             found.is_broken = true;
@@ -43,12 +44,12 @@ mod tests {
 
     #[test]
     fn a_file_that_does_not_load_is_broken_and_a_wrong_total_is_no_result() {
-        let report = r#"{"numTotalTests": 2, "numFailedTests": 1, "testResults": [{"name": "/w/a.test.js", "status": "failed",
+        let report = r#"{"numTotalTests": 2, "numFailedTests": 1, "testResults": [{"name": "/w/.handfast-trial/t/a.test.js", "status": "failed",
             "assertionResults": [{"fullName": "adds", "status": "passed", "failureMessages": []},
             {"fullName": "wrong", "status": "failed", "failureMessages": ["expected 1"]}]}]}"#;
         let found = read(report);
         assert!(found.is_whole && !found.is_broken);
-        assert_eq!(found.tests["a.test.js wrong"], TestEnd::Failed);
+        assert_eq!(found.tests["t/a.test.js wrong"], TestEnd::Failed);
         assert!(!read(&report.replace("\"numTotalTests\": 2", "\"numTotalTests\": 3")).is_whole);
         let broken = r#"{"numTotalTests": 0, "testResults": [{"name": "/w/a.test.js", "status": "failed",
             "message": "SyntaxError", "assertionResults": []}]}"#;

@@ -23,12 +23,18 @@ pub(super) fn read(output: &str) -> ReportedTests {
     let (Some(test), Some(program), Some(counts)) = (&*TEST, &*PROGRAM, &*COUNTS) else { return found };
     let (mut name, mut seen, mut open, mut programs, mut agrees) =
         (String::new(), [0_u64; 3], false, 0_u64, true);
+    // The output of failed tests follows their lines, and can look like them.
+    let mut lists = false;
     for line in output.lines() {
         if let Some(begins) = program.captures(line) {
             agrees &= !open;
             begins.get(1).or(begins.get(2)).map_or("", |part| part.as_str()).clone_into(&mut name);
             (seen, open) = ([0; 3], true);
-        } else if let Some(ended) = test.captures(line) {
+        } else if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
+            lists = true;
+        } else if ["failures:", "successes:"].contains(&line) {
+            lists = false;
+        } else if let Some(ended) = test.captures(line).filter(|_| lists) {
             let (index, end) = match ended.get(2).map(|word| word.as_str()) {
                 Some("ok") => (0, TestEnd::Passed),
                 Some("ignored") => (2, TestEnd::Skipped),
@@ -47,7 +53,7 @@ pub(super) fn read(output: &str) -> ReportedTests {
         } else if let Some(ended) = counts.captures(line) {
             let told = [1, 2, 3].map(|at| ended.get(at).and_then(|n| n.as_str().parse::<u64>().ok()));
             agrees &= told == seen.map(Some);
-            (seen, open) = ([0; 3], false);
+            (seen, open, lists) = ([0; 3], false, false);
             programs += 1;
         } else if line.starts_with("error: could not compile")
             || line.starts_with("error: failed to parse manifest")
@@ -76,6 +82,12 @@ test tests::late ... ignored, slow
 test tests::wrong - should panic ... FAILED
 
 failures:
+
+---- tests::wrong stdout ----
+test forged ... ok
+
+failures:
+    tests::wrong
 
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
 

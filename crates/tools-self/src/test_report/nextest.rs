@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::{ReportedTests, TestEnd};
 
-/// Reads the output. It is whole if every suite that began has ended.
+/// Reads the output. It is whole if every suite that began has ended, with totals that match its tests.
 pub(super) fn read(output: &str) -> ReportedTests {
     let mut found = ReportedTests::default();
-    let (mut begun, mut ended) = (0_u64, 0_u64);
+    let (mut begun, mut ended, mut told) = (0_u64, 0_u64, [0_u64; 2]);
     for line in output.lines() {
         if line.trim_start().starts_with("error: could not compile") {
             found.is_broken = true;
@@ -17,7 +17,12 @@ pub(super) fn read(output: &str) -> ReportedTests {
         let word = |field: &str| event[field].as_str().unwrap_or_default();
         match (word("type"), word("event")) {
             ("suite", "started") => begun += 1,
-            ("suite", "ok" | "failed") => ended += 1,
+            ("suite", "ok" | "failed") => {
+                ended += 1;
+                for (total, field) in told.iter_mut().zip(["passed", "failed"]) {
+                    *total = total.saturating_add(event[field].as_u64().unwrap_or_default());
+                }
+            }
             ("test", "ok") => found.add(word("name"), TestEnd::Passed),
             ("test", "ignored") => found.add(word("name"), TestEnd::Skipped),
             ("test", "failed" | "timeout") => {
@@ -27,7 +32,8 @@ pub(super) fn read(output: &str) -> ReportedTests {
             _ => {}
         }
     }
-    found.is_whole = begun > 0 && begun == ended;
+    let count = |end| found.tests.values().filter(|found| **found == end).count() as u64;
+    found.is_whole = begun > 0 && begun == ended && told == [TestEnd::Passed, TestEnd::Failed].map(count);
     found
 }
 
@@ -50,6 +56,7 @@ mod tests {
         assert!(found.is_whole);
         assert_eq!(found.tests["a::a$tests::wrong"], TestEnd::Failed);
         assert_eq!((found.tests.len(), found.errors.len()), (3, 1));
+        assert!(!read(&OUTPUT.replace("\"passed\":1", "\"passed\":2")).is_whole);
         assert!(!read(OUTPUT.split("{\"type\":\"suite\",\"event\":\"failed\"").next().unwrap()).is_whole);
     }
 }
