@@ -18,6 +18,7 @@ use testkit::web::Reply;
 use crate::functional::gmail::logged_in;
 use crate::functional::linear::with_key;
 use crate::functional::models::{configure, hello};
+use crate::functional::self_development;
 use crate::harness::{Fixture, Run};
 use crate::http::Up;
 use crate::server::Server;
@@ -101,6 +102,7 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         let fixture = match name {
             "linear_action" => with_key(&linear, ""),
             name if name.starts_with("gmail_") => logged_in(&gmail, ""),
+            name if name.starts_with("self_") => self_development::example(),
             _ => Fixture::new().with_vault(),
         };
         for (path, content) in tool["example"]["files"].as_object().unwrap() {

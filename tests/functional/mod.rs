@@ -76,6 +76,7 @@ mod sampling;
 mod schedules;
 mod screen;
 pub(crate) mod search_path;
+pub(crate) mod self_development;
 mod sessions;
 mod setup;
 mod setup_embeddings;

@@ -4,6 +4,7 @@
 
 mod knowledge;
 mod models;
+mod own_source;
 mod schedules;
 mod sql;
 
@@ -296,6 +297,10 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
         ..DEFAULTS
     },
+    own_source::READ,
+    own_source::MODIFY,
+    own_source::TESTS,
+    own_source::ROLLBACK,
 ];
 
 /// Fields of a listing's entry, shared with MSC.

@@ -217,6 +217,10 @@ pub(crate) enum ValueSource {
     Objects(&'static str),
     /// The items of a list, each mapped by these rows.
     Items(&'static str, &'static [AnswerField]),
+    /// The items of a list that may be missing.
+    OptionalItems(&'static str, &'static [AnswerField]),
+    /// True or false, or missing.
+    OptionalSwitch(&'static str),
 }
 
 /// Exit code that a shell reports for a process ended by SIGKILL: 128 plus the number of the signal.
@@ -237,12 +241,14 @@ impl ValueSource {
             ValueSource::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
             ValueSource::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
             ValueSource::Milliseconds | ValueSource::Number(_) => json!({"type": "number"}),
-            ValueSource::Switch(_) => json!({"type": "boolean"}),
+            ValueSource::Switch(_) | ValueSource::OptionalSwitch(_) => json!({"type": "boolean"}),
             ValueSource::Any(_) | ValueSource::OptionalAny(_) => json!({}),
             ValueSource::TextByName(_) => {
                 json!({"type": "object", "additionalProperties": {"type": "string"}})
             }
-            ValueSource::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
+            ValueSource::Items(_, gives) | ValueSource::OptionalItems(_, gives) => {
+                json!({"type": "array", "items": given(gives)})
+            }
         }
     }
 
@@ -253,6 +259,7 @@ impl ValueSource {
             | ValueSource::Integer(field)
             | ValueSource::Number(field)
             | ValueSource::Switch(field)
+            | ValueSource::OptionalSwitch(field)
             | ValueSource::OptionalText(field)
             | ValueSource::Any(field)
             | ValueSource::OptionalAny(field)
@@ -265,7 +272,7 @@ impl ValueSource {
                 data.get(field).map(|code| if code.is_null() { json!(KILLED) } else { code.clone() })
             }
             ValueSource::Milliseconds => Some(json!(milliseconds)),
-            ValueSource::Items(field, gives) => {
+            ValueSource::Items(field, gives) | ValueSource::OptionalItems(field, gives) => {
                 let items = data.get(field)?.as_array()?;
                 Some(items.iter().map(|item| shaped(gives, item, milliseconds)).collect())
             }
@@ -309,7 +316,11 @@ pub(crate) fn given(gives: &[AnswerField]) -> Value {
     let always = gives.iter().filter(|given| {
         !matches!(
             given.from,
-            ValueSource::OptionalText(_) | ValueSource::OptionalInteger(_) | ValueSource::OptionalAny(_)
+            ValueSource::OptionalText(_)
+                | ValueSource::OptionalInteger(_)
+                | ValueSource::OptionalAny(_)
+                | ValueSource::OptionalItems(..)
+                | ValueSource::OptionalSwitch(_)
         )
     });
     let required: Vec<&str> = always.map(|given| given.name).collect();

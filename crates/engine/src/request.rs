@@ -161,6 +161,8 @@ pub enum Internal {
     Agent,
     /// A script, on behalf of whoever runs the script.
     Script,
+    /// A tool for self-development, on behalf of its caller.
+    SelfDevelopment,
 }
 
 impl Door {
@@ -182,6 +184,7 @@ impl Door {
             Door::Internal(Internal::Schedule) => "schedule",
             Door::Internal(Internal::Agent) => "agent",
             Door::Internal(Internal::Script) => "script",
+            Door::Internal(Internal::SelfDevelopment) => "self-development",
         }
     }
 }

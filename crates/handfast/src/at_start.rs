@@ -10,6 +10,7 @@ use crate::config::{Elicitation, EmbeddingsPlace, GmailPlace, LinearPlace, Vault
 use crate::identity::OAuth;
 use crate::models::ModelsPlace;
 use crate::notify::QuestionHandling;
+use crate::own_projects::OwnProject;
 use crate::traces::Collector;
 
 /// The values of these settings.
@@ -30,6 +31,7 @@ pub(crate) struct AtStart {
     pub(crate) models: Option<ModelsPlace>,
     pub(crate) mcp_servers: serde_json::Map<String, serde_json::Value>,
     pub(crate) toolchains: Option<Vec<PathBuf>>,
+    pub(crate) own_projects: Option<BTreeMap<String, OwnProject>>,
 }
 
 /// Limits of a profile that a server takes at its start only.
@@ -63,6 +65,7 @@ impl AtStart {
             models,
             mcp_servers,
             toolchains,
+            own_projects,
         } = self;
         [
             ("dialect", *dialect != other.dialect),
@@ -80,6 +83,7 @@ impl AtStart {
             ("models", *models != other.models),
             ("mcp_servers", *mcp_servers != other.mcp_servers),
             ("toolchains", *toolchains != other.toolchains),
+            ("self", *own_projects != other.own_projects),
         ]
         .into_iter()
         .filter_map(|(name, differs)| differs.then_some(name))

@@ -20,6 +20,7 @@ use serde::Deserialize;
 use crate::identity::OAuth;
 use crate::models::ModelsPlace;
 use crate::notify::QuestionHandling;
+use crate::own_projects::OwnProject;
 use crate::traces::Collector;
 use lines::FileLines;
 pub(crate) use schema::schema;
@@ -109,6 +110,10 @@ pub(crate) struct Settings {
     /// `PATH` leads to: each absolute, or beginning with `~/`. Ignored in a workspace's file.
     #[schemars(extend("x-default" = "what `PATH` leads to", "examples" = [["~/tools/flutter"]]))]
     pub(crate) toolchains: Option<Vec<PathBuf>>,
+    /// Projects for self-development, by name. Ignored in a workspace's file that is not trusted.
+    #[serde(rename = "self")]
+    #[schemars(extend("x-default" = "none", "examples" = [{"app": {"folder": ".", "tests": {"all": ["cargo", "test"]}}}]))]
+    pub(crate) own_projects: Option<BTreeMap<String, OwnProject>>,
 }
 
 /// A location of Linear that differs from the usual one.

@@ -25,6 +25,7 @@ use crate::labels::{Labels, profile_of, require, with_built_in};
 use crate::mcp_servers;
 use crate::models::models;
 use crate::notify::QuestionHandling;
+use crate::own_projects::registered;
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::run_options::{Author, RunOptions};
@@ -193,6 +194,7 @@ impl Files {
             models: self.of_the_user("models", |settings| settings.models.clone(), silent),
             mcp_servers,
             toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
+            own_projects: self.first(None, "self", |all| all.own_projects.clone()).map(|(own, _)| own),
         }
     }
 
@@ -205,6 +207,7 @@ impl Files {
                 ("catalogue", file.settings.catalogue.is_some()),
                 ("databases", file.settings.databases.is_some()),
                 ("mcp_servers", file.settings.mcp_servers.is_some()),
+                ("self", file.settings.own_projects.is_some()),
                 ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
             ];
             for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
@@ -390,7 +393,9 @@ impl Configuration {
             files.of_the_user("models", |settings| settings.models.clone(), warn),
             embeddings.clone().map(|opens| Embeddings { opens, is_local }),
         )?;
-        let needed = ToolDependencies { databases, skills, knowledge, models, work };
+        let projects = files.first(None, "self", |settings| settings.own_projects.clone());
+        let own_projects = registered(projects.map(|(projects, _)| projects))?;
+        let needed = ToolDependencies { databases, skills, knowledge, models, work, own_projects };
         let canonical = canonical(&needed);
         let servers = files.mcp_servers(&place.workspace, store, warn)?;
         let at_start = files.at_start(options, dialect, servers);

@@ -67,6 +67,7 @@ mod moment;
 mod mounts;
 mod notify;
 mod out_of_reach;
+mod own_projects;
 #[cfg(feature = "cli")]
 mod pager;
 mod places;

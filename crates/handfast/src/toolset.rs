@@ -12,6 +12,7 @@ use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_agents::Models;
 use tools_data::SkillFolders;
 use tools_knowledge::KnowledgeBase;
+use tools_self::SelfDevelopment;
 use vault::{Vault, VaultError};
 
 use crate::toolchains;
@@ -32,6 +33,8 @@ pub(crate) struct ToolDependencies {
     pub(crate) models: Arc<Models>,
     /// Locations of Linear and Gmail.
     pub(crate) work: Work,
+    /// Projects for self-development.
+    pub(crate) own_projects: Arc<SelfDevelopment>,
 }
 
 /// Returns every canonical tool, in listing order.
@@ -47,7 +50,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_graph::tools(),
         tools_agents::tools(&needed.models),
         needed.work.tools(),
-        tools_self::tools(),
+        tools_self::tools(&needed.own_projects),
         vec![ToolCall::tool()],
     ];
     families.concat()

@@ -4,9 +4,24 @@ mod checkpoint_diff;
 mod checkpoint_list;
 mod checkpoint_restore;
 mod output_read;
+mod own_project;
+mod protected_paths;
+mod self_apply;
+mod self_commit;
 mod self_list_capabilities;
+mod self_modify_source;
+mod self_projects;
+mod self_read_source;
+mod self_rollback;
+mod self_run_tests;
+mod self_trial;
+mod test_command;
+mod test_report;
 mod tool_describe;
 mod tool_search;
+mod trial;
+mod trial_cell;
+mod trial_script;
 mod vault_delete;
 mod vault_failure;
 mod vault_list;
@@ -20,7 +35,16 @@ pub use checkpoint_diff::CheckpointDiff;
 pub use checkpoint_list::CheckpointList;
 pub use checkpoint_restore::CheckpointRestore;
 pub use output_read::OutputRead;
+pub use own_project::{Project, Scope};
+pub use self_apply::SelfApply;
 pub use self_list_capabilities::SelfListCapabilities;
+pub use self_modify_source::SelfModifySource;
+pub use self_projects::{InnerCalls, SelfDevelopment};
+pub use self_read_source::SelfReadSource;
+pub use self_rollback::SelfRollback;
+pub use self_run_tests::SelfRunTests;
+pub use self_trial::SelfTrial;
+pub use test_command::Runner;
 pub use tool_describe::ToolDescribe;
 pub use tool_search::ToolSearch;
 pub use vault_delete::VaultDelete;
@@ -28,14 +52,20 @@ pub use vault_failure::code_of_vault;
 pub use vault_list::VaultList;
 pub use vault_set::VaultSet;
 
-/// Returns the tools of this family, in listing order.
-pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+/// Returns the tools of this family, in listing order. `own` has the projects for self-development.
+pub fn tools(own: &Arc<SelfDevelopment>) -> Vec<Arc<dyn AnyTool>> {
     vec![
         ErasedTool::tool(CheckpointList),
         ErasedTool::tool(CheckpointDiff),
         ErasedTool::tool(CheckpointRestore),
         ErasedTool::tool(OutputRead),
         ErasedTool::tool(SelfListCapabilities),
+        ErasedTool::tool(SelfReadSource(own.clone())),
+        ErasedTool::tool(SelfRunTests(own.clone())),
+        ErasedTool::tool(SelfModifySource(own.clone())),
+        ErasedTool::tool(SelfRollback(own.clone())),
+        ErasedTool::tool(SelfTrial(own.clone())),
+        ErasedTool::tool(SelfApply(own.clone())),
         ErasedTool::tool(VaultSet),
         ErasedTool::tool(VaultList),
         ErasedTool::tool(VaultDelete),
@@ -144,6 +174,16 @@ mod tests {
                 .with_service(Arc::new(one_tool()))
                 .with_service(vault)
         };
-        testkit::check_family(&super::tools(), workspace);
+        // Tools that run commands are checked with real cells, in tests/functional/self_development.rs.
+        let with_cells =
+            ["self_run_tests", "self_modify_source", "self_rollback", "self_trial", "self_apply"];
+        let own = Arc::new(super::SelfDevelopment::new(vec![crate::own_project::tests::project(&[])]));
+        let (cells, others): (Vec<_>, Vec<_>) =
+            super::tools(&own).into_iter().partition(|tool| with_cells.contains(&tool.spec().name));
+        testkit::check_family(&others, workspace);
+        for tool in cells {
+            let found = [tool.input_schema(), tool.output_schema()].map(tool::subset_violations);
+            assert_eq!(found, [Vec::<String>::new(), Vec::new()], "{}", tool.spec().name);
+        }
     }
 }

@@ -1,0 +1,173 @@
+//! The projects for self-development, as configured, and the calls that its tools make.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use engine::{CallRequest, Door, Engine, Internal};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tool::{BoxFuture, Context, Outcome, ToolError};
+use tools_self::{InnerCalls, Project, Runner, Scope, SelfDevelopment};
+
+use crate::failure::Failure;
+
+/// A project that Handfast may develop.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OwnProject {
+    /// Folder of the project, which has a repository of git of its own: relative to the workspace, or absolute.
+    #[schemars(extend("examples" = ["."]))]
+    folder: PathBuf,
+    /// Commands of the tests by scope (`all`, `core`, `plugin`), each a list of words. `{target}` stands for the
+    /// target of a call.
+    #[serde(default)]
+    #[schemars(extend("x-default" = "none", "examples" = [{"all": ["cargo", "test"], "plugin": ["cargo", "test", "-p", "{target}"]}]))]
+    tests: TestCommands,
+    /// Runner of the tests, if the commands do not name it.
+    #[serde(default)]
+    #[schemars(extend("x-default" = "that of the commands", "examples" = ["jest"]))]
+    runner: Option<Runner>,
+    /// Files and folders that no modification may touch, in addition to the fixed ones. `*` stands for a part of a
+    /// name, and `**` for any folders.
+    #[serde(default)]
+    #[schemars(extend("x-default" = "none", "examples" = [["src/policy", "**/*_gate.py"]]))]
+    protected: Vec<String>,
+    /// Folders of the project that git does not know and the tests need.
+    #[serde(default = "usual_shared")]
+    #[schemars(extend("x-default" = "`node_modules`, `.venv`, `venv`, `vendor`", "examples" = [["node_modules"]]))]
+    shared: Vec<String>,
+    /// Time for one run of the tests, at most 3600.
+    #[serde(default = "usual_seconds")]
+    #[schemars(range(min = 1, max = 3_600), extend("x-default" = 600, "examples" = [1_800]))]
+    timeout_seconds: u64,
+}
+
+/// Commands of a project's tests, each a list of words.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TestCommands {
+    /// Whole suite, which also decides about modifications.
+    all: Option<Vec<String>>,
+    /// Part without plugins.
+    core: Option<Vec<String>>,
+    /// Tests of one plugin.
+    plugin: Option<Vec<String>>,
+}
+
+fn usual_shared() -> Vec<String> {
+    ["node_modules", ".venv", "venv", "vendor"].map(str::to_owned).to_vec()
+}
+
+fn usual_seconds() -> u64 {
+    600
+}
+
+/// Returns the register of the projects.
+///
+/// # Errors
+/// If a name or a value cannot be used.
+pub(crate) fn registered(
+    configured: Option<BTreeMap<String, OwnProject>>,
+) -> Result<Arc<SelfDevelopment>, Failure> {
+    Ok(Arc::new(SelfDevelopment::new(projects(configured)?)))
+}
+
+/// Returns the projects in the order of their names.
+///
+/// # Errors
+/// If a name or a value cannot be used.
+fn projects(configured: Option<BTreeMap<String, OwnProject>>) -> Result<Vec<Project>, Failure> {
+    configured.unwrap_or_default().into_iter().map(|(name, own)| project(name, own)).collect()
+}
+
+fn project(name: String, own: OwnProject) -> Result<Project, Failure> {
+    let wrong = |problem: &str| Failure::usage(format!("`self.{name}`: {problem}"));
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) {
+        return Err(wrong("the name of a project has letters, digits, `_` and `-`"));
+    }
+    if !(1..=3_600).contains(&own.timeout_seconds) {
+        return Err(wrong("`timeout_seconds` must be between 1 and 3600"));
+    }
+    let TestCommands { all, core, plugin } = own.tests;
+    let named = [(Scope::All, all), (Scope::Core, core), (Scope::Plugin, plugin)];
+    let tests: BTreeMap<Scope, Vec<String>> =
+        named.into_iter().filter_map(|(scope, words)| Some((scope, words?))).collect();
+    if tests.values().any(|words| words.iter().any(|word| word.contains('\0') || word.contains('\n'))) {
+        return Err(wrong("a word of a command has a line end"));
+    }
+    Ok(Project {
+        folder: own.folder,
+        tests,
+        runner: own.runner,
+        protected: own.protected,
+        shared: own.shared,
+        timeout: Duration::from_secs(own.timeout_seconds),
+        name,
+    })
+}
+
+/// Calls of the tools for self-development, by the principal of their own call.
+#[derive(Default)]
+pub(crate) struct CallsOfTools(OnceLock<Weak<Engine>>);
+
+impl CallsOfTools {
+    /// Sets the engine, once.
+    pub(crate) fn begin(&self, engine: &Arc<Engine>) {
+        // This is the first and only assignment.
+        let _ = self.0.set(Arc::downgrade(engine));
+    }
+}
+
+impl InnerCalls for CallsOfTools {
+    fn call<'a>(
+        &'a self,
+        context: &'a Context,
+        tool: &'static str,
+        arguments: Value,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let engine = self.0.get().and_then(Weak::upgrade);
+            let engine = engine.ok_or_else(|| ToolError::internal("the runtime has no engine"))?;
+            let caller = engine.principal_of(&context.call);
+            let mut principal = caller.ok_or_else(|| ToolError::internal("the call has no principal"))?;
+            principal.door = Door::Internal(Internal::SelfDevelopment);
+            principal.parent = Some(context.call.clone());
+            let mut call = CallRequest::new(principal, tool, arguments);
+            call.stop = context.stop.clone();
+            let result = engine.call(call).await;
+            result.meta.warnings.into_iter().for_each(|warning| context.warn(warning));
+            match result.outcome {
+                Outcome::Ok(data) => data
+                    .into_value()
+                    .map_err(|error| ToolError::internal("the step's result cannot be read").because(error)),
+                Outcome::Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(yaml: &str) -> Result<Vec<Project>, Failure> {
+        projects(Some(serde_saphyr::from_str(yaml).unwrap()))
+    }
+
+    #[test]
+    fn a_project_needs_a_folder_and_a_plain_name_and_others_are_refused() {
+        let found = read("app: {folder: ., tests: {all: [node, --test]}}").unwrap();
+        assert_eq!((found[0].name.as_str(), found[0].timeout), ("app", Duration::from_mins(10)));
+        assert_eq!(found[0].tests[&Scope::All], ["node", "--test"]);
+        for wrong in [
+            "'a b': {folder: .}",
+            "a: {folder: ., timeout_seconds: 0}",
+            "a: {folder: ., tests: {all: ['x\n']}}",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
