@@ -7,9 +7,9 @@ use vault::Vault;
 
 use crate::call::Call;
 use crate::cell_spec::CellSpecTask;
+use crate::inner_calls::CallsWithin;
 use crate::later_calls::CallsOnBehalf;
 use crate::redact::CoveredProgress;
-use crate::script_cell::CallsOfScript;
 use crate::secrets::Secrets;
 use crate::{Engine, commit_changes, hosts, snapshot};
 
@@ -27,6 +27,7 @@ impl Engine {
             services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
         }
         services.insert(Arc::new(CallsOnBehalf::of(self, call)));
+        services.insert(Arc::new(CallsWithin::of(self, call, spec.lane)));
         if let Some(model) = &call.model {
             services.insert(Arc::new(OfferedModel(model.clone())));
         }
@@ -40,9 +41,6 @@ impl Engine {
             services.insert(source.clone());
             let effects = call.effects.iter().map(|part| part.effect.clone()).collect();
             services.insert(Arc::new(DecidedEffects(effects)));
-        }
-        if spec.lane == tool::Lane::Script {
-            services.insert(Arc::new(CallsOfScript::of(self, call)));
         }
         let mut told = Vec::new();
         if let Some(specified) = cell {

@@ -101,12 +101,6 @@ impl Principal {
         Self { session, holder: None, memory: None, ..self.clone().within(wanted) }
     }
 
-    /// Puts the principal under the limits of the call on behalf of which it acts.
-    #[must_use]
-    pub(crate) fn under(self, ceiling: &Ceiling, budget: &Budget) -> Self {
-        Self { budget: budget.clone(), ..self.within(ceiling) }
-    }
-
     /// Limits what the principal may do, in addition to its ceiling.
     #[must_use]
     pub fn within(self, ceiling: &Ceiling) -> Self {
@@ -161,8 +155,8 @@ pub enum Internal {
     Agent,
     /// A script, on behalf of whoever runs the script.
     Script,
-    /// A tool for self-development, on behalf of its caller.
-    SelfDevelopment,
+    /// A tool that makes calls itself, on behalf of its caller.
+    Tool,
 }
 
 impl Door {
@@ -184,7 +178,7 @@ impl Door {
             Door::Internal(Internal::Schedule) => "schedule",
             Door::Internal(Internal::Agent) => "agent",
             Door::Internal(Internal::Script) => "script",
-            Door::Internal(Internal::SelfDevelopment) => "self-development",
+            Door::Internal(Internal::Tool) => "tool",
         }
     }
 }

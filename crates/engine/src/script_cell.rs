@@ -1,4 +1,4 @@
-//! The cell of a script, and the calls that the script makes.
+//! The cell of a script.
 //!
 //! The cell shows the toolchains and the script's own folder. It shows no file of the user, and has neither a network
 //! nor a secret. So whatever a script does, it does by its calls, and each of them is a call like any other.
@@ -7,51 +7,16 @@ use std::sync::Arc;
 
 use policy::Policy;
 use sandbox::{CellHost, CellRequest, CellSource, CellSpec};
-use serde_json::Value;
-use tool::{AnyTool, BoxFuture, CallResult, Code, InnerCalls, Lane, Stop, ToolError};
+use tool::{Code, Lane, ToolError};
 
 use crate::call::Call;
 use crate::cell_spec::SpecifiedCell;
 use crate::denied::{DeniedFiles, Writes};
 use crate::request::Internal;
-use crate::{CallRequest, Door, Engine, Principal};
+use crate::{Door, Engine};
 
 /// Bytes that are kept of what a script prints.
 const OUTPUT_LIMIT: u64 = 4 * 1024 * 1024;
-
-/// Calls of one script.
-pub(crate) struct CallsOfScript {
-    engine: Arc<Engine>,
-    principal: Principal,
-    stop: Stop,
-}
-
-impl CallsOfScript {
-    pub(crate) fn of(engine: &Arc<Engine>, call: &Call) -> Arc<dyn InnerCalls> {
-        let door = Door::Internal(Internal::Script);
-        let principal = Principal::new(door, call.session.clone(), call.dialect, call.asker.clone());
-        let mut principal = principal.under(&call.ceiling, &call.budget);
-        principal.holder.clone_from(&call.holder);
-        principal.parent = Some(call.id.clone());
-        principal.memory.clone_from(&call.memory);
-        principal.model.clone_from(&call.model);
-        Arc::new(Self { engine: engine.clone(), principal, stop: call.stop.clone() })
-    }
-}
-
-impl InnerCalls for CallsOfScript {
-    fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
-        self.engine.tools()
-    }
-
-    fn call(&self, tool: String, arguments: Value) -> BoxFuture<'_, CallResult> {
-        let request = CallRequest::new(self.principal.clone(), tool, arguments);
-        // The deadline of an inner call does not end the script.
-        let stop = request.stop.clone();
-        self.stop.on_request(move |reason| stop.request(reason));
-        Box::pin(self.engine.call(request))
-    }
-}
 
 impl Engine {
     /// Gives a call that runs a script a source of the script's cell.

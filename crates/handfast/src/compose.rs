@@ -23,7 +23,6 @@ use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_code::Scripts;
 use tools_graph::CodeGraphs;
 use tools_plugins::PluginProcesses;
-use tools_self::InnerCalls;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
@@ -40,7 +39,6 @@ use crate::job_runtime::job_runtime;
 use crate::mcp_servers::{self, Groups};
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
-use crate::own_projects::CallsOfTools;
 use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, PLUGIN_PROCESSES_FOLDER,
     SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
@@ -248,8 +246,6 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         servers.publish_to(Arc::new(Groups(registry.clone())))?;
         resources.push(servers);
     }
-    let calls_of_tools = Arc::new(CallsOfTools::default());
-    services.insert::<Arc<dyn InnerCalls>>(Arc::new(calls_of_tools.clone()));
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
     let spawner = spawner.and_then(|starting| started(starting, warn));
@@ -309,7 +305,6 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         traces,
         reload,
     };
-    calls_of_tools.begin(&composed.engine);
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     if !composed.reload.options.ignores_files {
         let configuration = composed.reload.host_environment.configuration.as_deref();

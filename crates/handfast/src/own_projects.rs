@@ -1,16 +1,13 @@
-//! The projects for self-development, as configured, and the calls that its tools make.
+//! The projects for self-development, as configured.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CallRequest, Door, Engine, Internal};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
-use tool::{BoxFuture, Context, Outcome, ToolError};
-use tools_self::{InnerCalls, Project, Runner, Scope, SelfDevelopment};
+use tools_self::{Project, Runner, Scope, SelfDevelopment};
 
 use crate::failure::Failure;
 
@@ -107,46 +104,6 @@ fn project(name: String, own: OwnProject) -> Result<Project, Failure> {
         timeout: Duration::from_secs(own.timeout_seconds),
         name,
     })
-}
-
-/// Calls of the tools for self-development, by the principal of their own call.
-#[derive(Default)]
-pub(crate) struct CallsOfTools(OnceLock<Weak<Engine>>);
-
-impl CallsOfTools {
-    /// Sets the engine, once.
-    pub(crate) fn begin(&self, engine: &Arc<Engine>) {
-        // This is the first and only assignment.
-        let _ = self.0.set(Arc::downgrade(engine));
-    }
-}
-
-impl InnerCalls for CallsOfTools {
-    fn call<'a>(
-        &'a self,
-        context: &'a Context,
-        tool: &'static str,
-        arguments: Value,
-    ) -> BoxFuture<'a, Result<Value, ToolError>> {
-        Box::pin(async move {
-            let engine = self.0.get().and_then(Weak::upgrade);
-            let engine = engine.ok_or_else(|| ToolError::internal("the runtime has no engine"))?;
-            let caller = engine.principal_of(&context.call);
-            let mut principal = caller.ok_or_else(|| ToolError::internal("the call has no principal"))?;
-            principal.door = Door::Internal(Internal::SelfDevelopment);
-            principal.parent = Some(context.call.clone());
-            let mut call = CallRequest::new(principal, tool, arguments);
-            call.stop = context.stop.clone();
-            let result = engine.call(call).await;
-            result.meta.warnings.into_iter().for_each(|warning| context.warn(warning));
-            match result.outcome {
-                Outcome::Ok(data) => data
-                    .into_value()
-                    .map_err(|error| ToolError::internal("the step's result cannot be read").because(error)),
-                Outcome::Err(error) => Err(error),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -295,7 +295,10 @@ impl Script<'_> {
         }
         self.context.progress.report(u64::from(self.made), None, &tool);
         // An inner call ends soon after the stop of the script, which it shares.
-        let result = self.calls.call(tool, arguments).await;
+        let result = match self.calls.call(tool, arguments).await {
+            Ok(result) => result,
+            Err(error) => return exchange::refusal(&error),
+        };
         self.failed += u32::from(result.error().is_some());
         exchange::answer(&result)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sandbox::{CellHost, CellSource, CellSpec};
 use serde_json::Value;
 use testkit::{Workspace, check_family};
-use tool::{AnyTool, BoxFuture, CallResult, DecidedEffects, InnerCalls};
+use tool::{AnyTool, BoxFuture, CallResult, DecidedEffects, InnerCalls, ToolError};
 use tools_code::Scripts;
 
 /// Calls of a script that makes none.
@@ -17,7 +17,7 @@ impl InnerCalls for NoCalls {
     }
 
     #[expect(clippy::panic, reason = "a call would be a defect of the test")]
-    fn call(&self, tool: String, _arguments: Value) -> BoxFuture<'_, CallResult> {
+    fn call(&self, tool: String, _arguments: Value) -> BoxFuture<'_, Result<CallResult, ToolError>> {
         panic!("the example calls {tool}")
     }
 }

@@ -39,7 +39,7 @@ pub use own_project::{Project, Scope};
 pub use self_apply::SelfApply;
 pub use self_list_capabilities::SelfListCapabilities;
 pub use self_modify_source::SelfModifySource;
-pub use self_projects::{InnerCalls, SelfDevelopment};
+pub use self_projects::SelfDevelopment;
 pub use self_read_source::SelfReadSource;
 pub use self_rollback::SelfRollback;
 pub use self_run_tests::SelfRunTests;

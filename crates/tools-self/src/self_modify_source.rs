@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tool::{
-    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
-    ToolError,
+    Class, Context, Effect, Example, InnerCalls, Lane, Level, Outcome, Place, Plan, Presentation, Spec,
+    TextCap, Timeout, Tool, ToolError,
 };
 
 use crate::protected_paths::normal;
 use crate::self_apply::id_of;
 use crate::self_commit::{MODIFY, message};
-use crate::self_projects::{InnerCalls, SelfDevelopment};
+use crate::self_projects::SelfDevelopment;
 use crate::self_read_source::LARGEST_SOURCE;
 use crate::self_trial::Step;
 use crate::test_report::SuiteEnd;
@@ -147,9 +147,23 @@ fn with_data(mut error: ToolError, output: &Output) -> ToolError {
 
 /// Makes one step of a trial.
 pub(crate) async fn step(context: &Context, trial: &str, step: Step) -> Result<(), ToolError> {
-    let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let arguments = json!({"trial": trial, "step": step.word()});
-    calls.call(context, "self_trial", arguments).await.map(drop)
+    inner(context, "self_trial", arguments).await.map(drop)
+}
+
+/// Makes a call on behalf of the caller. Returns the data.
+async fn inner(context: &Context, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+    let calls = context.service::<Arc<dyn InnerCalls>>()?;
+    let result = calls.call(tool.to_owned(), arguments).await?;
+    for warning in result.meta.warnings {
+        context.warn(warning);
+    }
+    match result.outcome {
+        Outcome::Ok(data) => data
+            .into_value()
+            .map_err(|error| ToolError::internal("the step's result cannot be read").because(error)),
+        Outcome::Err(error) => Err(error),
+    }
 }
 
 /// Commits a change that was tested. Returns the hash of the commit.
@@ -160,8 +174,7 @@ pub(crate) async fn apply(
     message: String,
 ) -> Result<String, ToolError> {
     let held = all.hold(id_of(trial), trial.clone())?;
-    let calls = context.service::<Arc<dyn InnerCalls>>()?;
-    let done = calls.call(context, "self_apply", json!({"change": held.id, "message": message})).await?;
+    let done = inner(context, "self_apply", json!({"change": held.id, "message": message})).await?;
     let commit = done.get("commit").and_then(Value::as_str);
     commit.map(str::to_owned).ok_or_else(|| ToolError::internal("the commit has no hash"))
 }

@@ -5,25 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use serde_json::Value;
-use tool::{BoxFuture, Code, Context, Retry, ToolError};
+use tool::{Code, Retry, ToolError};
 
 use crate::own_project::Project;
 use crate::trial::Trial;
-
-/// Calls that a tool makes on behalf of its own caller.
-pub trait InnerCalls: Send + Sync {
-    /// Makes a call by the principal of the call that is running in `context`. Returns the data.
-    ///
-    /// # Errors
-    /// Returns the error of the call.
-    fn call<'a>(
-        &'a self,
-        context: &'a Context,
-        tool: &'static str,
-        arguments: Value,
-    ) -> BoxFuture<'a, Result<Value, ToolError>>;
-}
 
 /// The projects that Handfast may develop, and what is being tried.
 #[derive(Default)]
