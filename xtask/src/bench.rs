@@ -12,6 +12,7 @@ mod browser;
 mod changes;
 mod commands;
 mod embedding;
+mod graph;
 mod http;
 mod measure;
 mod report;
@@ -113,6 +114,8 @@ pub(crate) enum Part {
     Embedding,
     /// Search for the nearest of many vectors, compared with a plain scan
     Vectors,
+    /// Indexing, edits, opening and queries of the code graph
+    Graph,
     /// Covering secrets, and looking up one secret
     Secrets,
 }
@@ -188,6 +191,11 @@ pub(crate) fn run(
     }
     if wants(Part::Vectors) {
         example(repository, "retrieval", "search_speed", None)?;
+    }
+    if wants(Part::Graph) {
+        let corpus = graph::prepare(&folder.join("graph"), quick)?;
+        example(repository, "codegraph", "index", Some(&corpus))?;
+        example(repository, "cypher", "measure", None)?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;

@@ -38,6 +38,7 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod impact;
 mod isolation;
 mod job_output;
 mod later_calls;

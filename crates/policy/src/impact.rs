@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tool::EditedSymbol;
 
 use crate::judge::Cause;
 use crate::{Part, Policy};
@@ -53,32 +54,6 @@ pub enum Impact {
     Known(Vec<EditedSymbol>),
     /// The facts could not be had, for this reason. The call is asked about.
     Unknown(String),
-}
-
-/// A symbol that a call would change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EditedSymbol {
-    /// Name, qualified within its file.
-    pub name: String,
-    /// File, relative to the workspace.
-    pub file: String,
-    /// First line of the symbol, from 1.
-    pub line: u64,
-    /// Number of its callers.
-    pub callers: u64,
-    /// Its first callers.
-    pub first: Vec<Caller>,
-}
-
-/// A caller of a symbol.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Caller {
-    /// File, relative to the workspace.
-    pub file: String,
-    /// Line of the call, from 1.
-    pub line: u64,
-    /// Name of the caller, qualified within its file.
-    pub name: String,
 }
 
 impl Policy {

@@ -55,7 +55,7 @@ pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
 pub use frozen::FrozenCeiling;
 pub use host::AddressVerdict;
-pub use impact::{Caller, CallersOver, EditedSymbol, Impact, ImpactRules};
+pub use impact::{CallersOver, Impact, ImpactRules};
 pub use judge_command::READ_ONLY_COMMANDS;
 pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;

@@ -4,6 +4,7 @@
 
 mod answer;
 mod ask;
+mod callers;
 mod code_impact;
 mod code_map;
 mod commit;

@@ -1,15 +1,12 @@
 //! Edits of code with many callers (line 10).
 
-use policy::{
-    Caller, Ceiling, Dialect, EditedSymbol, Impact, LeasePattern, Mode, Part, Policy, Request, Trust,
-    Undoable,
-};
-use tool::Level;
+use policy::{Caller, Ceiling, Dialect, Impact, LeasePattern, Mode, Part, Policy, Request, Trust, Undoable};
+use tool::{CodeCaller, EditedSymbol, Level};
 
 use crate::setting::{compile, compile_as, delete, managed, normal, short, user, workspace, write};
 
 fn edit(callers: u64) -> Part {
-    let first = vec![Caller { file: "src/b.py".to_owned(), line: 4, name: "main".to_owned() }];
+    let first = vec![CodeCaller { file: "src/b.py".to_owned(), line: 4, name: "main".to_owned() }];
     let symbol =
         EditedSymbol { name: "load".to_owned(), file: "src/a.py".to_owned(), line: 10, callers, first };
     Part { impact: Impact::Known(vec![symbol]), ..Part::from(write("src/a.py")) }
