@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, unread};
 
 const STORE: &str = "def load(path):\n    return open(path)\n\n\ndef unused():\n    return 1\n";
 const USE: &str = "from store import load\n\n\ndef one():\n    load('a')\n\n\ndef two():\n    load('b')\n";
@@ -93,4 +93,19 @@ fn a_workspace_that_is_not_trusted_may_set_the_rule() {
     assert_eq!(decision(&fixture), "pass");
     fixture.write("handfast.yaml", "sandbox_config: {normal: {impact: {callers_over: 0}}}\n");
     assert_eq!(decision(&fixture), "check");
+}
+
+#[test]
+fn a_command_that_changes_such_code_is_asked_about_when_it_has_ended() {
+    let fixture = fixture();
+    let run = |line: &str| fixture.call("shell_execute", json!({"command": unread(line)}));
+    // The positive control: a change beside it goes in.
+    let beside = run("sed -i s/return.1/return\\ 2/ store.py");
+    assert_eq!(beside["ok"], true, "{beside:#}");
+    assert!(fixture.read("store.py").contains("return 2"));
+    let held = run("sed -i s/open/close/ store.py");
+    assert_eq!(held["error"]["code"], "EAPPROVAL", "{held:#}");
+    let message = held["error"]["message"].as_str().unwrap();
+    assert!(message.contains("store.py: it changes `load` (store.py:1), which has 3 callers"), "{message}");
+    assert!(fixture.read("store.py").contains("open(path)"), "nothing was changed");
 }

@@ -3,6 +3,8 @@
 //! The facts are taken before the decision, with the rights that hold before it. Without such a rule nothing
 //! is looked up.
 
+mod changes;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use tool::{
     Access, CodeCallers, Context, EditedFile, EditedLines, EditedSymbol, Effect, Lane, PreparedCall,
     SessionId, Spec, Stop, StopReason, ToolError,
 };
+
+pub(crate) use changes::ChangedCode;
 
 use crate::Engine;
 use crate::call::Call;
@@ -47,7 +51,7 @@ impl Engine {
             .await
             .map_err(|panic| ToolError::internal("the call could not be inspected").because(panic))?;
         let known: Vec<EditedFile> = files.iter().map(|(_, file)| file.clone()).collect();
-        let asked = tokio::task::spawn_blocking(move || engine.callers(&context, &known, over));
+        let asked = tokio::task::spawn_blocking(move || engine.callers(&context, &known, over, READY));
         let found = tokio::select! {
             found = tokio::time::timeout(ABANDONED, asked) => found,
             reason = requested(&call.stop) => {
@@ -80,7 +84,7 @@ impl Engine {
         let context = self.looking_context(&self.reach, parts, Stop::default())?;
         let files = edited_files(&prepared.edits(&context), parts, &self.place.workspace);
         let known: Vec<EditedFile> = files.iter().map(|(_, file)| file.clone()).collect();
-        note(parts, &files, self.callers(&context, &known, over));
+        note(parts, &files, self.callers(&context, &known, over, READY));
         Ok(())
     }
 
@@ -96,9 +100,10 @@ impl Engine {
         context: &Context,
         files: &[EditedFile],
         over: u64,
+        within: Duration,
     ) -> Result<Vec<Vec<EditedSymbol>>, ToolError> {
         let graph = self.services.get::<Arc<dyn CodeCallers>>()?;
-        graph.callers(context, files, over, READY)
+        graph.callers(context, files, over, within)
     }
 
     /// Returns a context that reads what the call may read before any answer.

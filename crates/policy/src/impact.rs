@@ -63,8 +63,19 @@ impl Policy {
         self.callers_over.0.get()
     }
 
+    /// Returns the reason why a change with these facts is asked about, or `None` if it is not.
+    // BOUNDED: the policies of a ceiling have no ceiling themselves.
+    pub fn impact_reason(&self, impact: &Impact) -> Option<String> {
+        let own = self.cause_of(impact).map(|cause| cause.reason);
+        own.or_else(|| self.bounding().find_map(|policy| policy.impact_reason(impact)))
+    }
+
     /// Judges the facts about a part by line 10.
     pub(crate) fn judge_impact(&self, part: &Part) -> Option<Cause> {
+        self.cause_of(&part.impact)
+    }
+
+    fn cause_of(&self, impact: &Impact) -> Option<Cause> {
         let (limit, origin) = &self.callers_over;
         let (most, entry) = (limit.get()?, limit.entry()?);
         let cause = |reason: String, hint: &str| Cause {
@@ -72,7 +83,7 @@ impl Policy {
             reason,
             hint: Some(hint.to_owned()),
         };
-        match &part.impact {
+        match impact {
             Impact::Unasked => None,
             Impact::Unknown(why) => Some(cause(
                 format!("it changes code, and its callers are not known: {why}"),

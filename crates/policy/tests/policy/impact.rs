@@ -112,5 +112,7 @@ fn a_ceiling_takes_the_lower_number() {
         assert_eq!(under.asks_above_callers(), Some(3));
         assert_eq!(decide(&under, &[edit(4)]), "check 10");
         assert_eq!(decide(&under, &[edit(3)]), "pass 8");
+        let reasons = [3, 4].map(|callers| under.impact_reason(&edit(callers).impact).is_some());
+        assert_eq!(reasons, [false, true]);
     }
 }
