@@ -40,7 +40,7 @@ fn an_edit_of_code_with_many_callers_is_asked_about_and_the_question_names_them(
         assert!(shown.contains(line), "{line}: {shown}");
     }
     let approved = fixture.run(&["approvals", "approve", id]);
-    assert_eq!(approved.code, 0, "{approved:?}");
+    assert_eq!(approved.code, 0, "{}", approved.stderr);
     let repeated = fixture.call("file_edit", arguments);
     assert_eq!(repeated["ok"], true, "{repeated:#}");
     assert!(fixture.read("store.py").contains("open(path, 'rb')"));
