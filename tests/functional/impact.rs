@@ -17,6 +17,11 @@ fn fixture() -> Fixture {
     fixture
 }
 
+/// Makes a call that nobody answers questions of.
+fn call(fixture: &Fixture, tool: &str, arguments: &Value) -> Value {
+    fixture.run(&["call", tool, &arguments.to_string()]).json()
+}
+
 fn edit(old: &str, new: &str) -> Value {
     json!({"path": "store.py", "edits": [{"old_text": old, "new_text": new}]})
 }
@@ -25,10 +30,10 @@ fn edit(old: &str, new: &str) -> Value {
 fn an_edit_of_code_with_many_callers_is_asked_about_and_the_question_names_them() {
     let fixture = fixture();
     // The positive control: an edit beside it passes, without a question.
-    let beside = fixture.call("file_edit", edit("return 1", "return 2"));
+    let beside = call(&fixture, "file_edit", &edit("return 1", "return 2"));
     assert_eq!(beside["ok"], true, "{beside:#}");
     let arguments = edit("return open(path)", "return open(path, 'rb')");
-    let asked = fixture.run(&["call", "file_edit", &arguments.to_string()]).json();
+    let asked = call(&fixture, "file_edit", &arguments);
     let error = &asked["error"];
     assert_eq!(error["code"], "EAPPROVAL", "{asked:#}");
     let message = error["message"].as_str().unwrap();
@@ -41,7 +46,7 @@ fn an_edit_of_code_with_many_callers_is_asked_about_and_the_question_names_them(
     }
     let approved = fixture.run(&["approvals", "approve", id]);
     assert_eq!(approved.code, 0, "{}", approved.stderr);
-    let repeated = fixture.call("file_edit", arguments);
+    let repeated = call(&fixture, "file_edit", &arguments);
     assert_eq!(repeated["ok"], true, "{repeated:#}");
     assert!(fixture.read("store.py").contains("open(path, 'rb')"));
 }
@@ -65,8 +70,8 @@ fn every_way_to_change_the_file_is_asked_about_and_check_names_the_line() {
             (&json!("check"), &json!(10)),
             "{tool}: {checked:#}"
         );
-        let asked = fixture.error(tool, arguments);
-        assert_eq!(asked["code"], "EAPPROVAL", "{tool}: {asked:#}");
+        let asked = call(&fixture, tool, &arguments);
+        assert_eq!(asked["error"]["code"], "EAPPROVAL", "{tool}: {asked:#}");
         assert_eq!(fixture.read("store.py"), STORE);
     }
     for (tool, arguments) in [
@@ -77,7 +82,7 @@ fn every_way_to_change_the_file_is_asked_about_and_check_names_the_line() {
         ("file_write", json!({"path": "notes.md", "content": "load"})),
         ("file_delete", json!({"path": "app.py"})),
     ] {
-        let passed = fixture.call(tool, arguments);
+        let passed = call(&fixture, tool, &arguments);
         assert_eq!(passed["ok"], true, "{tool}: {passed:#}");
     }
 }
@@ -98,7 +103,7 @@ fn a_workspace_that_is_not_trusted_may_set_the_rule() {
 #[test]
 fn a_command_that_changes_such_code_is_asked_about_when_it_has_ended() {
     let fixture = fixture();
-    let run = |line: &str| fixture.call("shell_execute", json!({"command": unread(line)}));
+    let run = |line: &str| call(&fixture, "shell_execute", &json!({"command": unread(line)}));
     // The positive control: a change beside it goes in.
     let beside = run("sed -i s/return.1/return\\ 2/ store.py");
     assert_eq!(beside["ok"], true, "{beside:#}");
