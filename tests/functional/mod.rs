@@ -41,6 +41,7 @@ mod held_connections;
 mod hidden_files;
 mod homes;
 mod hostile_commands;
+mod impact;
 mod knowledge;
 mod library;
 mod linear;

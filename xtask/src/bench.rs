@@ -13,6 +13,7 @@ mod changes;
 mod commands;
 mod embedding;
 mod gateway;
+mod graph;
 mod http;
 mod measure;
 mod plugins;
@@ -125,6 +126,8 @@ pub(crate) enum Part {
     Embedding,
     /// Search for the nearest of many vectors, compared with a plain scan
     Vectors,
+    /// Indexing, edits, opening and queries of the code graph
+    Graph,
     /// Covering secrets, and looking up one secret
     Secrets,
 }
@@ -211,6 +214,11 @@ pub(crate) fn run(
     }
     if wants(Part::Vectors) {
         example(repository, "retrieval", "search_speed", None)?;
+    }
+    if wants(Part::Graph) {
+        let corpus = graph::prepare(&folder.join("graph"), quick)?;
+        example(repository, "codegraph", "index", Some(&corpus))?;
+        example(repository, "cypher", "measure", None)?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use codegraph::{
     Change, CodeIndex, ExtractLimits, FactsFolder, FactsKey, FactsStore, Language, LiveGraph, NoStore,
@@ -44,6 +44,36 @@ impl Sources for Folder {
     }
 }
 
+/// Returns the time that this process had on a processor.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().next().and_then(|number| number.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or_default())
+}
+
+/// Opens an index of these contents, and prints what each part takes.
+fn open(contents: &[(String, Vec<u8>)], folder: &Path, what: &str) -> Result<(), Box<dyn Error>> {
+    let started = processor_time();
+    let mut store = FactsFolder::open(folder, 1 << 30)?;
+    let mut index = CodeIndex::new(ExtractLimits::default());
+    let changes: Vec<Change> =
+        contents.iter().cloned().map(|(path, content)| Change::Written { path, content }).collect();
+    for change in changes {
+        index.take(change, &mut store);
+    }
+    let taken = processor_time() - started;
+    let resolved = index.settle_with(&mut store);
+    let settled = processor_time() - started;
+    let graph = LiveGraph::new("folder").graph(&index)?;
+    println!(
+        "{what}: {:.2?} of the processor; facts after {taken:.2?}, relationships after {settled:.2?} ({resolved} files resolved)",
+        processor_time() - started
+    );
+    drop(graph);
+    store.flush()?;
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = Folder(arguments.next().ok_or("name a folder")?.into());
@@ -62,6 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("facts alone: {:.2?}", started.elapsed());
     let started = Instant::now();
+    let processor = processor_time();
     let changes = contents.iter().cloned().map(|(path, content)| Change::Written { path, content }).collect();
     let mut index = CodeIndex::new(ExtractLimits::default());
     let update = index.apply(changes, &mut NoStore);
@@ -76,6 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         update.extracted,
         update.resolved
     );
+    println!("full index: {:.2} CPU seconds", (processor_time() - processor).as_secs_f64());
     let mut by_size: Vec<&(String, Vec<u8>)> = contents
         .iter()
         .filter(|(path, _)| index.facts(path).is_some_and(|facts| !facts.definitions.is_empty()))
@@ -132,6 +164,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         store.entry_count(),
         started.elapsed()
     );
+    drop(store);
+    let again = tempfile::tempdir()?;
+    open(&contents, again.path(), "first opening, nothing kept")?;
+    open(&contents, again.path(), "opening of an unchanged folder")?;
     let mut options = cypher::Options::default();
     options.limits.rows = 1_000_000;
     for query in arguments {

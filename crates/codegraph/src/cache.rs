@@ -6,6 +6,7 @@
 //! write to the folder.
 
 mod pack;
+mod relationships;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -165,6 +166,17 @@ impl FactsStore for FactsFolder {
             self.used.borrow_mut().insert(*key);
         }
         facts
+    }
+
+    fn load_relationships(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
+        relationships::load(&self.folder, key, self.maximum)
+    }
+
+    fn save_relationships(&mut self, key: &[u8; 32], bytes: &[u8]) {
+        if u64::try_from(bytes.len()).is_ok_and(|length| length < self.maximum) {
+            // Without them the next index resolves them anew.
+            drop(relationships::save(&self.folder, key, bytes));
+        }
     }
 
     fn save(&mut self, key: &FactsKey, facts: &FileFacts) {

@@ -12,11 +12,15 @@ use crate::language::{Family, Language};
 use crate::links::{FileLinks, collect};
 use crate::project::{Project, is_manifest};
 use crate::sources::{Change, Sources};
+use crate::stored::{self, RESOLVER_VERSION, Resolved};
 use crate::symbols::SymbolKeys;
 use crate::world::{Names, SourceFile, Structure, StructureChange, Symbol, World};
 
 /// Number of names of files that are gone that are kept at most, besides as many as there are.
 const SPARE_NAMES: usize = 10_000;
+
+/// Number of resolved files from which their relationships are handed to the store at once.
+const MANY: usize = 64;
 
 /// The index of a project.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +35,8 @@ pub struct CodeIndex {
     settled: BTreeMap<Family, Settled>,
     names: Names,
     generation: u64,
+    /// Key of the relationships that a store has.
+    kept: Option<[u8; 32]>,
 }
 
 /// A file of the index.
@@ -50,26 +56,6 @@ pub(crate) struct IndexedFile {
     pub(crate) keys: Arc<SymbolKeys>,
     /// Symbols of the names, in [`CodeIndex::names`].
     symbols: Arc<[Symbol]>,
-}
-
-/// The relationships of a file.
-#[derive(Debug, Clone)]
-struct Resolved {
-    /// Hash of what they depend on, besides the declarations of the names.
-    key: [u8; 32],
-    links: Arc<FileLinks>,
-    /// Short hashes of the names whose declarations they depend on.
-    asked: Arc<[u32]>,
-}
-
-impl Resolved {
-    /// Returns true if the relationships depend on the declarations of one of some names, by their short hashes in
-    /// ascending order.
-    fn has_asked(&self, names: &[u32]) -> bool {
-        let own: &[u32] = &self.asked;
-        let (few, many) = if names.len() < own.len() { (names, own) } else { (own, names) };
-        few.iter().any(|name| many.binary_search(name).is_ok())
-    }
 }
 
 /// The state of a family at its last resolution.
@@ -95,6 +81,14 @@ pub trait FactsStore {
 
     /// Keeps the facts of a key.
     fn save(&mut self, key: &FactsKey, facts: &FileFacts);
+
+    /// Returns the relationships of a key, if they are kept.
+    fn load_relationships(&self, _key: &[u8; 32]) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Keeps the relationships of a key.
+    fn save_relationships(&mut self, _key: &[u8; 32], _bytes: &[u8]) {}
 }
 
 /// A store that keeps nothing.
@@ -170,6 +164,57 @@ impl CodeIndex {
     pub fn settle_changes(&mut self) -> usize {
         self.generation += 1;
         self.resolve()
+    }
+
+    /// Resolves what depends on the changes, as [`CodeIndex::settle_changes`] does. An index that has resolved
+    /// nothing yet takes the relationships that the store has for exactly its files. If much was resolved, the
+    /// store gets the relationships.
+    pub fn settle_with(&mut self, store: &mut dyn FactsStore) -> usize {
+        if self.resolved.is_empty() && !self.files.is_empty() {
+            let key = self.relationships_key();
+            let found = store.load_relationships(&key).and_then(|bytes| stored::decode(&bytes));
+            if let Some((resolved, structures)) = found {
+                self.resolved = resolved;
+                self.settled = structures.into_iter().map(|of| (of.0, self.as_settled(of))).collect();
+                self.kept = Some(key);
+            }
+        }
+        let count = self.settle_changes();
+        if count >= MANY {
+            self.keep_relationships(store);
+        }
+        count
+    }
+
+    /// Hands the relationships to a store, unless it has them. To be called when nothing is left to settle.
+    pub fn keep_relationships(&mut self, store: &mut dyn FactsStore) {
+        let key = self.relationships_key();
+        if self.kept == Some(key) {
+            return;
+        }
+        let structures = self.settled.iter().map(|(family, settled)| (*family, &settled.structure));
+        if let Some(bytes) = stored::encode(&self.resolved, structures) {
+            store.save_relationships(&key, &bytes);
+            self.kept = Some(key);
+        }
+    }
+
+    /// Returns a hash of everything that the relationships depend on.
+    fn relationships_key(&mut self) -> [u8; 32] {
+        let (_, manifests) = self.project();
+        let mut hasher = manifests;
+        hasher.update(&RESOLVER_VERSION.to_le_bytes());
+        for (path, file) in &self.files {
+            hasher.update(path.as_bytes()).update(&[0]).update(&file.key.0);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Returns the state of a family whose structure is known, for the files as they are.
+    fn as_settled(&self, (family, structure): (Family, Structure)) -> Settled {
+        let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
+        let interfaces = of_family.map(|(path, file)| (path.clone(), file.interface.clone())).collect();
+        Settled { structure, interfaces }
     }
 
     /// Takes the new content of a file. Returns 1 if its facts were extracted, and 0 if they were known.
@@ -307,11 +352,10 @@ impl CodeIndex {
         world: &World,
         symbols: &[Arc<SymbolKeys>],
     ) -> Option<StructureChange> {
-        let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
-        let interfaces = of_family.map(|(path, file)| (path.clone(), file.interface.clone())).collect();
         let structure = world.structure(family, symbols);
         let change = self.settled.get(&family).and_then(|before| structure.change(&before.structure));
-        self.settled.insert(family, Settled { structure, interfaces });
+        let settled = self.as_settled((family, structure));
+        self.settled.insert(family, settled);
         change
     }
 

@@ -34,7 +34,7 @@ pub enum Language {
 }
 
 /// Languages whose files can name each other's definitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Family {
     /// Shells.
     Bash,

@@ -43,6 +43,7 @@ mod project;
 mod relation;
 mod solve;
 mod sources;
+mod stored;
 mod sweep;
 mod symbols;
 mod world;

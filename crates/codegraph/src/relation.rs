@@ -1,7 +1,9 @@
 //! The schema of the graph: labels, types of relationships, properties, and how sure a relationship is.
 
+use serde::{Deserialize, Serialize};
+
 /// The type of a relationship.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Relation {
     /// A folder contains a folder or a file.
     Contains,
@@ -78,7 +80,7 @@ impl Relation {
 }
 
 /// The certainty of a relationship.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Confidence {
     /// The text says so: by a name in scope, an import, or a declared type.
     Exact,
@@ -100,7 +102,7 @@ impl Confidence {
 }
 
 /// The way by which a call was resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Via {
     /// A name in the same file or module.
     Local,

@@ -19,7 +19,7 @@ use crate::project::Project;
 
 pub(crate) use lookup::Search;
 pub(crate) use names::{Names, Symbol};
-pub(crate) use structure::{Structure, StructureChange};
+pub(crate) use structure::{Structure, StructureChange, StructureParts};
 
 /// The number of a definition in the whole project.
 pub(crate) type GlobalDefinition = u32;

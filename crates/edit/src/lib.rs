@@ -7,6 +7,7 @@
 //!
 //! This crate is pure: it reads and writes no file and knows no tools.
 
+mod changed_lines;
 mod difference;
 mod document;
 mod line_ends;
@@ -14,6 +15,7 @@ mod nearest;
 pub mod patch;
 mod replace;
 
+pub use changed_lines::changed_lines;
 pub use difference::{EditedRange, between, unified, unified_whole};
 pub use document::{Document, NotEncodable, ReadError};
 pub use nearest::{Near, nearest};

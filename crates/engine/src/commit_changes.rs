@@ -15,6 +15,7 @@ use crate::approvals::{ApprovalOutcome, ForeseenWrites, stored};
 use crate::call::Call;
 use crate::checkpoint_rows::Author;
 use crate::direct_checkpoint::DirectSave;
+use crate::impact::ChangedCode;
 use crate::saved_contents::SavingTime;
 use crate::snapshot::{CommitResult, HeldChanges, PendingChanges, Snapshot};
 use crate::trace::Stage;
@@ -253,7 +254,8 @@ impl Engine {
         let approves = if changes.is_foreseen() && call.approved_by.is_some() {
             ApprovedChanges::All
         } else {
-            ApprovedChanges::Only(call.foreseen.clone())
+            let code = if changes.is_of_a_command() { self.changed_code(call)? } else { None };
+            ApprovedChanges::Only(call.foreseen.clone(), code)
         };
         let rules = call.rules(self);
         let (changes, produced) = if call.shows_difference {
@@ -346,7 +348,9 @@ impl Engine {
             engine.denied.begin_own_change(&[]);
             let holds = match &approves {
                 ApprovedChanges::All => HeldChanges::Nothing,
-                ApprovedChanges::Only(foreseen) => HeldChanges::AsFoundBy(&engine.denied, foreseen),
+                ApprovedChanges::Only(foreseen, code) => {
+                    HeldChanges::AsFoundBy(&engine.denied, foreseen, code.as_ref())
+                }
             };
             let ended = changes.commit(&rules, engine.store.as_ref(), &author, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
@@ -437,8 +441,8 @@ const MANY: u64 = 500;
 enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
-    /// Changes that the question about the call named.
-    Only(ForeseenWrites),
+    /// Changes that the question about the call named. A rule may ask about changed code.
+    Only(ForeseenWrites, Option<ChangedCode>),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.

@@ -38,6 +38,7 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod impact;
 mod inner_calls;
 mod isolation;
 mod job_output;

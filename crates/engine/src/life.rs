@@ -114,7 +114,7 @@ impl Engine {
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool).await?;
         self.note_what_runs(call, tool.spec(), &prepared.plan).await?;
-        self.decide(call, &tool).await?;
+        let prepared = self.decide(call, &tool, prepared).await?;
         let prepared = self.approve(call, prepared).await?;
         call.enter(Stage::Admit);
         let admitted = self.admit(call, &tool, &prepared).await?;
@@ -210,14 +210,20 @@ impl Engine {
         Ok(prepared)
     }
 
-    async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
+    async fn decide(
+        self: &Arc<Self>,
+        call: &mut Call,
+        tool: &Arc<dyn AnyTool>,
+        prepared: PreparedCall,
+    ) -> Result<PreparedCall, ToolError> {
         self.stand_under_ceiling(call)?;
+        let prepared = self.note_callers(call, tool.spec(), prepared).await?;
         self.foresee(call).await?;
         let mut decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         decision = self.decide_with_leases(call, decision).await?;
         let error = (decision.verdict == policy::Verdict::Deny).then(|| denied(&decision));
         call.decision = Some(decision);
-        error.map_or(Ok(()), Err)
+        error.map_or(Ok(prepared), Err)
     }
 
     async fn approve(

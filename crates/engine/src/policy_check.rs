@@ -23,7 +23,7 @@ pub struct PolicyCheck {
     pub profile: String,
     /// Rule that decided, with the place where it is written.
     pub rule: String,
-    /// Line of the decision list that applied, from 1 to 9.
+    /// Line of the decision list that applied, from 1 to 10.
     pub line: u8,
     /// Reason for the decision.
     pub reason: String,
@@ -143,7 +143,8 @@ impl Engine {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let prepared = tool.prepare(arguments, &self.place)?;
         let plan = &prepared.plan;
-        let effects = reach::AccessScope::resolve(plan);
+        let mut effects = reach::AccessScope::resolve(plan);
+        self.note_callers_now(rules, tool.spec(), &prepared, &mut effects)?;
         let level = plan.level.unwrap_or(tool.spec().level);
         let request = policy::Request {
             tool: tool.spec().name,

@@ -62,6 +62,7 @@ impl AccessScope {
                 effect: effect.clone(),
                 runs: None,
                 states: stated(effect),
+                impact: policy::Impact::Unasked,
                 is_login: is_login(effect),
             }
         };

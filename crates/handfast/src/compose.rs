@@ -228,6 +228,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(jobs.clone());
     let graphs = Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?));
     services.insert(graphs.clone());
+    services.insert::<Arc<dyn tool::CodeCallers>>(Arc::new(graphs.clone()));
     let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));
     services.insert(spending.clone());
     let turns = Arc::new(ModelTurns::default());

@@ -299,6 +299,9 @@ impl Policy {
             if policy.commands_see.0 > narrowed.commands_see.0 {
                 narrowed.commands_see = policy.commands_see.clone();
             }
+            if policy.callers_over.0 > narrowed.callers_over.0 {
+                narrowed.callers_over = policy.callers_over.clone();
+            }
             if policy.parent_may_answer.0 > narrowed.parent_may_answer.0 {
                 narrowed.parent_may_answer = policy.parent_may_answer.clone();
             }

@@ -42,7 +42,7 @@ impl Policy {
             .or_else(|| call.leased_in_the_cell())
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
-        let own = call.naming_writes(call.asked_by_dialect(own), &named);
+        let own = call.naming_writes(call.asked_by_impact(call.asked_by_dialect(own)), &named);
         self.bounded(Decision { named, ..own }, request)
     }
 }
@@ -55,6 +55,7 @@ impl Policy {
         if request.level != Level::Safe && matches!(part.effect, Effect::Connect { only_asks: true, .. }) {
             judged.allowed = None;
         }
+        judged.impact = self.judge_impact(part);
         judged
     }
 }
@@ -196,6 +197,15 @@ impl Call<'_> {
         let hint = "an entry of `allowed_exec_command` or `allowed_write_paths` lets it pass; mode `full_auto` would not ask";
         let cause = Cause { rule, reason, hint: Some(hint.to_owned()) };
         self.decision(Line::Table, Verdict::Check, &cause, None)
+    }
+
+    /// Applies line 10 to a pass: no list and no lease lets an edit of code with many callers pass.
+    fn asked_by_impact(&self, own: Decision) -> Decision {
+        if own.verdict != Verdict::Pass {
+            return own;
+        }
+        let cause = self.judged.iter().find_map(|judged| Some((judged.impact.as_ref()?, &judged.part)));
+        cause.map_or(own, |(cause, part)| self.decision(Line::Impact, Verdict::Check, cause, Some(part)))
     }
 
     /// Applies line 7. A call without any part is left to the table, because only its level is known.

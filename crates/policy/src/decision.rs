@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use tool::{Effect, Level};
 
-use crate::Rule;
+use crate::{Impact, Rule};
 
 /// The properties of a call that the policy reads.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,9 @@ pub struct Part {
     /// inspection of the files that [`statement_files`](crate::statement_files) names for a command.
     #[serde(skip)]
     pub states: Option<String>,
+    /// Symbols that the call would change in the file, if the rules ask about their callers.
+    #[serde(skip)]
+    pub impact: Impact,
     /// True if the effect uses a secret that is the login of the tool itself.
     #[serde(skip)]
     pub is_login: bool,
@@ -54,7 +57,7 @@ fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok
 
 impl From<Effect> for Part {
     fn from(effect: Effect) -> Self {
-        Self { effect, real: None, runs: None, states: None, is_login: false }
+        Self { effect, real: None, runs: None, states: None, impact: Impact::Unasked, is_login: false }
     }
 }
 
@@ -140,7 +143,8 @@ impl Verdict {
     }
 }
 
-/// Lines of the decision list, in their order: the first that applies decides.
+/// Lines of the decision list, in their order: the first that applies decides. The last line judges what the
+/// lines before it let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
@@ -162,6 +166,8 @@ pub enum Line {
     Undoable,
     /// 9: the table of modes and levels.
     Table,
+    /// 10: an edit of code with many callers, which a line from 7 to 9 would let pass.
+    Impact,
 }
 
 impl Line {
@@ -177,6 +183,7 @@ impl Line {
             Line::Allowed => 7,
             Line::Undoable => 8,
             Line::Table => 9,
+            Line::Impact => 10,
         }
     }
 }

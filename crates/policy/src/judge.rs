@@ -25,6 +25,8 @@ pub(crate) struct Judgement {
     pub(crate) unlisted: Option<Cause>,
     /// Cause if a later program would run code through the part, regardless of other causes of line 6.
     pub(crate) runs_later: Option<Cause>,
+    /// Cause of line 10.
+    pub(crate) impact: Option<Cause>,
     /// Paths that line 6 is about, if they are written.
     pub(crate) named: NamedWrites,
     /// Cause of line 7.

@@ -97,7 +97,14 @@ mod tests {
         let host = origin.split("//").nth(1).unwrap().split(':').next().unwrap().to_owned();
         let effect =
             Effect::Browse { origin: origin.to_owned(), host, port: 443, access, what: "act".to_owned() };
-        let parts = [Part { effect, real: None, runs: None, states: None, is_login: false }];
+        let parts = [Part {
+            effect,
+            real: None,
+            runs: None,
+            states: None,
+            impact: crate::Impact::Unasked,
+            is_login: false,
+        }];
         policy.decide(&Request {
             tool: "browser_interact",
             level: Level::Destructive,

@@ -1,12 +1,13 @@
 //! Merge of the profiles of several files: precedence, inheritance, and the keys that an untrusted
 //! file may add.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    BrowserRules, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits, Lines, List,
-    ListEntry, Mode, Origin, ParentAnswers, PolicyError, ProfileSource, Profiles, Rule, Undoable,
+    BrowserRules, CallersOver, CommandsSee, DEFAULT_PROFILE, Dangerous, GitPush, Isolation, Limits, Lines,
+    List, ListEntry, Mode, Origin, ParentAnswers, PolicyError, ProfileSource, Profiles, Rule, Undoable,
     UnlistedHosts,
 };
 
@@ -124,6 +125,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             commands_see: source.commands_see.filter(|seen| *seen == CommandsSee::Listed),
             isolation: source.isolation.filter(|isolation| *isolation == Isolation::Namespaces),
             strict: source.strict.filter(|strict| *strict),
+            impact: source.impact,
             limits: source.limits,
             ..ProfileSource::default()
         };
@@ -298,6 +300,13 @@ impl<'a> MergedSources<'a> {
     /// Returns the isolation of commands.
     pub(crate) fn isolation(&self, profile: &str) -> (Isolation, Origin) {
         self.strictest(profile, "isolation", |source| source.isolation, None, Isolation::default())
+    }
+
+    /// Returns the number of callers above which an edit is asked about.
+    pub(crate) fn callers_over(&self, profile: &str) -> (CallersOver, Origin) {
+        let value =
+            |source: &ProfileSource| source.impact.callers_over.map(|most| CallersOver(Some(Reverse(most))));
+        self.strictest(profile, "impact", value, None, CallersOver::default())
     }
 
     /// Returns true if a switch that only tightens is on.

@@ -19,9 +19,9 @@ use crate::path::{
 };
 use crate::push::PushRules;
 use crate::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation, Kind, Limits,
-    List, Mode, Names, Origin, ParentAnswers, PathVerdict, PolicyError, Programs, RootRight, Rule, Source,
-    Undoable, UnlistedHosts, Warning,
+    BUILT_IN_DENIED_READS, CallersOver, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Isolation,
+    Kind, Limits, List, Mode, Names, Origin, ParentAnswers, PathVerdict, PolicyError, Programs, RootRight,
+    Rule, Source, Undoable, UnlistedHosts, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -34,6 +34,8 @@ pub struct Policy {
     pub(crate) unlisted_hosts: (UnlistedHosts, Origin),
     pub(crate) parent_may_answer: (ParentAnswers, Origin),
     pub(crate) commands_see: (CommandsSee, Origin),
+    /// Number of callers above which an edit is asked about.
+    pub(crate) callers_over: (CallersOver, Origin),
     /// Paths that the cell of one call shows in addition to the listed ones.
     pub(crate) also_seen: Vec<PathBuf>,
     pub(crate) dialect: Dialect,
@@ -250,6 +252,7 @@ impl Policy {
             unlisted_hosts: merged.unlisted_hosts(name),
             parent_may_answer: merged.parent_may_answer(name),
             commands_see: merged.commands_see(name, commands_see),
+            callers_over: merged.callers_over(name),
             also_seen: Vec::new(),
             dialect: setup.dialect,
             isolation: merged.isolation(name),

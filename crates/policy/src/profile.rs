@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ListEntry, ParentAnswers, size};
+use crate::{ImpactRules, ListEntry, ParentAnswers, size};
 
 /// One profile of `sandbox_config`, as written.
 ///
@@ -112,6 +112,10 @@ pub struct ProfileSource {
     /// Refuse to run anything in a sandbox that is weaker than requested.
     #[schemars(extend("x-default" = "`false`", "examples" = [true]))]
     pub strict: Option<bool>,
+    /// Edits of code that are asked about because of who calls it.
+    #[schemars(extend("x-default" = "no edit is asked about because of its callers", "examples" = [{"callers_over": 20}]))]
+    #[serde(skip_serializing_if = "ImpactRules::is_unset")]
+    pub impact: ImpactRules,
     /// Limits of one command.
     #[schemars(extend("x-default" = "the limits below", "examples" = [{"cpus": 2}]))]
     pub limits: Limits,

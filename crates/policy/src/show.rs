@@ -50,6 +50,10 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, Poli
     add(policy.setting("commands_see", commands_see.as_str(), origin.clone()), None);
     let (parent_may_answer, origin) = &policy.parent_may_answer;
     add(policy.setting("parent_may_answer", parent_may_answer.as_str(), origin.clone()), None);
+    let (callers_over, origin) = &policy.callers_over;
+    if let Some(rule) = callers_over.entry() {
+        add(policy.setting("impact", &rule, origin.clone()), None);
+    }
     let (isolation, origin) = &policy.isolation;
     add(policy.setting("isolation", isolation.as_str(), origin.clone()), None);
     for (key, (on, origin)) in [

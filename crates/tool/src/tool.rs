@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, Context, Data, Place, Plan, PlanContext, Presentation, RawJson, RunResult, Spec, TextCap,
-    ToolError, ToolOutput, schema_of_input, schema_of_output,
+    BoxFuture, Context, Data, EditedFile, Place, Plan, PlanContext, Presentation, RawJson, RunResult, Spec,
+    TextCap, ToolError, ToolOutput, schema_of_input, schema_of_output,
 };
 
 /// Tool: its specification, the plan of a call, and the execution of a call.
@@ -99,6 +99,13 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the lines that the call would change, for the files whose changed lines it knows. Of other
+    /// files that the plan changes, all lines count as changed. Changes nothing, and reads through the
+    /// context's roots alone. Only asked for if a rule is about such edits.
+    fn edits(&self, _context: &Context, _args: &Self::Args) -> Vec<EditedFile> {
+        Vec::new()
+    }
+
     /// Returns true if a call with these arguments only waits for others, such as a server. The
     /// call must never block, and must process received data no slower than the layers do. The
     /// engine then runs it together with other calls, because waking another thread would take
@@ -161,6 +168,11 @@ impl PreparedCall {
         self.call.preview(context)
     }
 
+    /// Returns the lines that the call would change, as far as its tool knows them.
+    pub fn edits(&self, context: &Context) -> Vec<EditedFile> {
+        self.call.edits(context)
+    }
+
     /// Returns a picture for the human who decides about the call.
     pub async fn picture(&self, now: &PlanContext<'_>) -> Option<QuestionPicture> {
         self.call.picture(now).await
@@ -178,6 +190,9 @@ pub(crate) trait Ready: Send + Sync {
     fn plan_now<'a>(&'a self, now: &'a PlanContext<'_>, plan: Plan)
     -> BoxFuture<'a, Result<Plan, ToolError>>;
     fn preview(&self, context: &Context) -> Option<String>;
+    fn edits(&self, _context: &Context) -> Vec<EditedFile> {
+        Vec::new()
+    }
     fn picture<'a>(&'a self, now: &'a PlanContext<'_>) -> BoxFuture<'a, Option<QuestionPicture>>;
     fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>>;
 }
@@ -203,6 +218,10 @@ impl<T: Tool> Ready for ReadyCall<T> {
 
     fn preview(&self, context: &Context) -> Option<String> {
         self.tool.preview(context, &self.args)
+    }
+
+    fn edits(&self, context: &Context) -> Vec<EditedFile> {
+        self.tool.edits(context, &self.args)
     }
 
     fn picture<'a>(&'a self, now: &'a PlanContext<'_>) -> BoxFuture<'a, Option<QuestionPicture>> {

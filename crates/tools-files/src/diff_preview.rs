@@ -93,6 +93,14 @@ pub(crate) fn written(
     Ok(difference(&shown, &old, &Side::of(content)))
 }
 
+/// Returns the content of a file to compare, unless it is too large or cannot be read.
+pub(crate) fn content_of(roots: &Roots, path: &Path) -> Option<Vec<u8>> {
+    let opened = roots.open_file(path).ok().filter(|opened| opened.metadata.size_bytes <= LARGEST)?;
+    let mut content = Vec::new();
+    opened.file.take(LARGEST + 1).read_to_end(&mut content).ok()?;
+    u64::try_from(content.len()).is_ok_and(|length| length <= LARGEST).then_some(content)
+}
+
 /// Returns the content that a deletion removes; for a folder, everything in it.
 pub(crate) fn removed(context: &Context, roots: &Roots, path: &Path) -> Result<String, ToolError> {
     let kind = roots.metadata(path, LastLink::Keep).map_err(failure(context))?.kind;

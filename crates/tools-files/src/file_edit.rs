@@ -8,8 +8,8 @@ use roots::{OpenedFile, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout,
-    Tool, ToolError,
+    Class, Code, Context, EditedFile, EditedLines, Effect, Example, Lane, Level, Place, Plan, Presentation,
+    Spec, TextCap, Timeout, Tool, ToolError,
 };
 use tool_support::files::failure;
 
@@ -150,9 +150,20 @@ impl Tool for FileEdit {
         })
     }
 
+    fn edits(&self, context: &Context, args: &Args) -> Vec<EditedFile> {
+        let edited = context.service::<Roots>().and_then(|roots| edited(context, &roots, args));
+        // Of an edit that does not fit now, the lines are not known.
+        let file = |EditResult { path, old, text, .. }| {
+            let lines = EditedLines::Ranges(edit::changed_lines(old.text(), &text));
+            EditedFile { path, lines }
+        };
+        edited.map(file).into_iter().collect()
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
-        let EditResult { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
+        let EditResult { path, shown, opened, content, diff, replacements, .. } =
+            edited(context, &roots, &args)?;
         let version = version::of_content(&content);
         let staged = roots.stage(&path, &content).map_err(failure(context))?;
         context.stop.check()?;
@@ -176,6 +187,10 @@ struct EditResult {
     diff: String,
     /// Number of replaced occurrences.
     replacements: usize,
+    /// File as it was.
+    old: Document,
+    /// New text.
+    text: Vec<u8>,
 }
 
 fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, ToolError> {
@@ -198,7 +213,16 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, T
             .hint("file_write can write the file in UTF-8")
     })?;
     let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
-    Ok(EditResult { path, shown, opened, content, diff, replacements: replaced.count })
+    Ok(EditResult {
+        path,
+        shown,
+        opened,
+        content,
+        diff,
+        replacements: replaced.count,
+        old: document,
+        text: replaced.text,
+    })
 }
 
 /// Returns the requested edits, without the text of the file around them.

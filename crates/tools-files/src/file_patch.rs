@@ -8,8 +8,8 @@ use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult, SnapshotUse,
-    Spec, TextCap, Timeout, Tool, ToolError,
+    Class, Code, Context, EditedFile, Effect, Example, Lane, Level, Place, Plan, Presentation, RunResult,
+    SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 use crate::file_edit::Strategy;
@@ -122,38 +122,41 @@ impl Tool for FilePatch {
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let roots = context.service::<Roots>().ok()?;
-        let mut patching = PatchedTree::new(context, &roots);
-        let fits = planned(args, &context.place).and_then(|parts| {
-            for planned in parts {
-                context.stop.check()?;
-                patching.take(planned)?;
-            }
-            patching.check_targets()
-        });
-        Some(match fits {
-            Ok(()) => patching.difference(),
+        Some(match patched(context, &roots, args) {
+            Ok(patching) => patching.difference(),
             // A file that may not be read before the approval is not shown, but the patch is known.
             Err(error) if error.code == Code::Permission => args.patch.clone(),
             Err(error) => format!("this would fail now: {}", error.message),
         })
     }
 
+    fn edits(&self, context: &Context, args: &Args) -> Vec<EditedFile> {
+        let Ok(roots) = context.service::<Roots>() else { return Vec::new() };
+        patched(context, &roots, args).map(|patching| patching.edits()).unwrap_or_default()
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let roots = context.service::<Roots>()?;
         // The draft begins before any read, so that every later change by others is a conflict.
         let draft = context.service::<Draft>()?;
-        let mut patching = PatchedTree::new(context, &roots);
-        for planned in planned(&args, &context.place)? {
-            context.stop.check()?;
-            patching.take(planned)?;
-        }
-        patching.check_targets()?;
+        let patching = patched(context, &roots, &args)?;
         patching.draft(&draft)?;
         let (files, drifts) = patching.told();
         let output = Output { files, drifts, applied: !args.is_dry_run(), diff: None };
         // In a dry run the engine shows the draft and discards it.
         Ok(RunResult::from(output).on_snapshot(SnapshotUse::draft(draft.begun())))
     }
+}
+
+/// Applies the patch in memory.
+fn patched<'a>(context: &'a Context, roots: &'a Roots, args: &Args) -> Result<PatchedTree<'a>, ToolError> {
+    let mut patching = PatchedTree::new(context, roots);
+    for planned in planned(args, &context.place)? {
+        context.stop.check()?;
+        patching.take(planned)?;
+    }
+    patching.check_targets()?;
+    Ok(patching)
 }
 
 fn planned(args: &Args, place: &Place) -> Result<Vec<PlannedPart>, ToolError> {

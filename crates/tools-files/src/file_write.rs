@@ -10,8 +10,8 @@ use roots::{Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Code, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation, Spec,
-    TextCap, Timeout, Tool, ToolError,
+    Class, Code, Context, EditedFile, EditedLines, Effect, EffectState, Example, Lane, Level, Place, Plan,
+    Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 use tool_support::files::failure;
 
@@ -123,6 +123,18 @@ impl Tool for FileWrite {
             )
         };
         Some(shown.unwrap_or_else(as_new))
+    }
+
+    fn edits(&self, context: &Context, args: &Args) -> Vec<EditedFile> {
+        let edited = || {
+            let path = context.place.resolve("path", &args.path).ok()?;
+            let new = content(args).ok()?;
+            let roots = context.service::<Roots>().ok()?;
+            let old = diff_preview::content_of(&roots, &path)?;
+            let lines = EditedLines::Ranges(edit::changed_lines(&old, &new));
+            Some(EditedFile { path, lines })
+        };
+        edited().into_iter().collect()
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

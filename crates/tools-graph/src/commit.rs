@@ -227,6 +227,55 @@ mod tests {
     }
 
     #[test]
+    fn objects_that_another_repository_has_are_read_where_the_call_may_read_it() {
+        let World { workspace, graphs } = world();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let elsewhere = elsewhere.path().canonicalize().unwrap();
+        git(&elsewhere, &["clone", "-q", "--shared", workspace.at("").to_str().unwrap(), "borrows"]);
+        std::fs::rename(workspace.at(".git"), elsewhere.join("owner")).unwrap();
+        std::fs::rename(elsewhere.join("borrows/.git"), workspace.at(".git")).unwrap();
+        let owner = elsewhere.join("owner/objects");
+        std::fs::write(workspace.at(".git/objects/info/alternates"), format!("{}\n", owner.display()))
+            .unwrap();
+        git(workspace.path(), &["rev-parse", "HEAD~2^{tree}"]);
+        let denied = World { workspace, graphs };
+        let query = json!({"query": "RETURN 1", "commit": "HEAD"});
+        let error = denied.run("graph_query", query).unwrap_err();
+        assert_eq!(error.code, Code::NotFound, "{}", error.message);
+        let World { workspace, graphs } = denied;
+        let allowed = World { workspace: workspace.listing(elsewhere, roots::Right::Read), graphs };
+        assert_eq!(names(&allowed, "HEAD"), json!(["hidden", "second"]));
+        assert_eq!(names(&allowed, "HEAD~2"), json!(["first"]));
+        // Repositories that borrow from each other end.
+        std::fs::write(
+            owner.join("info/alternates"),
+            format!("{}\n", allowed.workspace.at(".git/objects").display()),
+        )
+        .unwrap();
+        assert_eq!(names(&allowed, "HEAD~1"), json!(["first", "hidden"]));
+    }
+
+    #[test]
+    fn a_workspace_within_a_repository_has_its_own_part_of_the_commit() {
+        let workspace = Workspace::new().with_files(&[("../top.py", "def first():\n    pass\n")]);
+        workspace.write("src/a.py", "def second():\n    pass\n");
+        let top = workspace.at("..").canonicalize().unwrap();
+        git(&top, &["init", "-q"]);
+        git(&top, &["add", "-A"]);
+        git(&top, &["commit", "-qm", "one"]);
+        let World { workspace, graphs } = World::new(workspace);
+        let world = World { workspace, graphs };
+        let query = json!({"query": "RETURN 1", "commit": "HEAD"});
+        let error = world.run("graph_query", query).unwrap_err();
+        assert_eq!(error.code, Code::NotFound, "the repository is outside: {}", error.message);
+        let World { workspace, graphs } = world;
+        let world = World { workspace: workspace.listing(top, roots::Right::Read), graphs };
+        assert_eq!(names(&world, "HEAD"), json!(["second"]));
+        let paths = json!({"query": "MATCH (f:File) RETURN f.path AS p", "commit": "HEAD"});
+        assert_eq!(world.run("graph_query", paths).unwrap()["rows"], json!([{"p": "src/a.py"}]));
+    }
+
+    #[test]
     fn a_denied_path_of_a_commit_is_in_no_answer() {
         let world = world();
         assert_eq!(names(&world, "HEAD"), json!(["hidden", "second"]), "the control");

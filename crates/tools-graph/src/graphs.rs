@@ -92,6 +92,15 @@ impl CodeGraphs {
 
     /// Returns the graph of the files that the call may read, as they are now. Blocks.
     pub(crate) fn answerable(&self, context: &Context) -> Result<Answerable, ToolError> {
+        self.answerable_unless(context, &|| false)
+    }
+
+    /// Returns the same, unless the work is broken off. What was done until then is kept.
+    pub(crate) fn answerable_unless(
+        &self,
+        context: &Context,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Answerable, ToolError> {
         self.check()?;
         let roots = context.service::<Roots>()?;
         let listing = list(context, &roots).map_err(failure(context))?;
@@ -102,8 +111,11 @@ impl CodeGraphs {
             }
             context.stop.check()?;
             self.check()?;
+            if is_over() {
+                return Err(ended());
+            }
         };
-        let is_ended = || self.is_ended();
+        let is_ended = || self.is_ended() || is_over();
         let updated =
             view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
         drop(view);
@@ -149,7 +161,7 @@ impl CodeGraphs {
         let views: Vec<_> = self.views.lock().iter().map(|kept| kept.view.clone()).collect();
         for view in views {
             if let Some(mut view) = view.try_lock() {
-                view.tidy();
+                view.tidy(&mut Keeper(&self.facts, &self.folder));
             }
         }
     }
@@ -261,6 +273,16 @@ struct Keeper<'a>(&'a Mutex<Facts>, &'a PathBuf);
 impl FactsStore for Keeper<'_> {
     fn load(&self, key: &FactsKey) -> Option<FileFacts> {
         self.0.lock().open(self.1)?.load(key)
+    }
+
+    fn load_relationships(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
+        self.0.lock().open(self.1)?.load_relationships(key)
+    }
+
+    fn save_relationships(&mut self, key: &[u8; 32], bytes: &[u8]) {
+        if let Some(folder) = self.0.lock().open(self.1) {
+            folder.save_relationships(key, bytes);
+        }
     }
 
     fn save(&mut self, key: &FactsKey, facts: &FileFacts) {

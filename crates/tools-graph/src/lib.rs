@@ -4,6 +4,9 @@
 
 mod answer;
 mod ask;
+#[cfg(test)]
+mod bad_input;
+mod callers;
 mod code_impact;
 mod code_map;
 mod commit;

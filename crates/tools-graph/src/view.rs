@@ -106,7 +106,7 @@ impl View {
             self.take(path, reading, store, &mut pending);
         }
         if self.is_unsettled {
-            self.index.settle_changes();
+            self.index.settle_with(store);
             self.is_unsettled = false;
             self.graph = None;
         }
@@ -159,8 +159,12 @@ impl View {
         Ok(Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation })
     }
 
-    /// Builds the graph anew if many changes have made it slow to change. To be called when nobody waits.
-    pub(crate) fn tidy(&mut self) {
+    /// Keeps the relationships for the next start, and builds the graph anew if many changes have made it slow to
+    /// change. To be called when nobody waits.
+    pub(crate) fn tidy(&mut self, store: &mut dyn FactsStore) {
+        if !self.is_unsettled && self.index.file_count() > 0 {
+            self.index.keep_relationships(store);
+        }
         if self.live.is_worn(&self.index) && self.live.rebuild(&self.index).is_err() {
             // The next query reports that the graph is too large.
             self.graph = None;

@@ -55,6 +55,7 @@ pub(super) fn page(schema: &Value) -> Result<String> {
         ),
         ("BrowserRules", "Keys of `browser` in a profile", 6, "sandbox_config:\n  normal:\n    browser:\n"),
         ("GitPush", "Keys of `git_push` in a profile", 6, "sandbox_config:\n  normal:\n    git_push:\n"),
+        ("ImpactRules", "Keys of `impact` in a profile", 6, "sandbox_config:\n  normal:\n    impact:\n"),
         ("Limits", "Keys of `limits` in a profile", 6, "sandbox_config:\n  normal:\n    limits:\n"),
     ] {
         let definition =

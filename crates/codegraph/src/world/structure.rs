@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Entry, GlobalDefinition, World};
 use crate::fast_hash::short_hash;
 use crate::language::Family;
@@ -18,6 +20,21 @@ pub(crate) struct Structure {
     by_file: BTreeMap<Arc<str>, [u8; 32]>,
     /// Hash of it by the short hashes of names.
     by_name: BTreeMap<u32, [u8; 32]>,
+}
+
+/// The parts of a structure, as they are stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StructureParts {
+    types: [u8; 32],
+    by_file: Vec<(Box<str>, [u8; 32])>,
+    by_name: Vec<(u32, [u8; 32])>,
+}
+
+impl From<StructureParts> for Structure {
+    fn from(StructureParts { types, by_file, by_name }: StructureParts) -> Self {
+        let by_file = by_file.into_iter().map(|(path, hash)| (path.into(), hash)).collect();
+        Self { types, by_file, by_name: by_name.into_iter().collect() }
+    }
 }
 
 /// A difference of two structures, apart from the types.
@@ -35,6 +52,13 @@ impl Structure {
         let mut hasher = blake3::Hasher::new();
         hasher.update(known.as_slice()).update(path.as_bytes()).update(&[0]).update(written);
         *known = *hasher.finalize().as_bytes();
+    }
+
+    /// Returns the parts.
+    pub(crate) fn parts(&self) -> StructureParts {
+        let by_file = self.by_file.iter().map(|(path, hash)| (path.as_ref().into(), *hash)).collect();
+        let by_name = self.by_name.iter().map(|(name, hash)| (*name, *hash)).collect();
+        StructureParts { types: self.types, by_file, by_name }
     }
 
     /// Returns what is different from an earlier structure, or `None` if the types are.

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use crate::files::{Files, rows};
 
 /// Languages of the fixtures that the edits work on.
-const LANGUAGES: [&str; 8] = ["python", "rust", "go", "typescript", "java", "cpp", "csharp", "c"];
+pub(crate) const LANGUAGES: [&str; 8] = ["python", "rust", "go", "typescript", "java", "cpp", "csharp", "c"];
 
 /// An edit of one file. Numbers choose among the files and lines that there are.
 #[derive(Debug, Clone)]
-enum Edit {
+pub(crate) enum Edit {
     /// Adds an empty line at the beginning.
     ShiftLines(usize),
     /// Removes a line.
@@ -33,7 +33,7 @@ enum Edit {
     Revert,
 }
 
-fn edits() -> impl Strategy<Value = Vec<Edit>> {
+pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let number = 0_usize..1000;
     let edit = prop_oneof![
         1 => number.clone().prop_map(Edit::ShiftLines),
@@ -49,7 +49,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 1..8)
 }
 
-fn fixture(language: &str) -> Files {
+pub(crate) fn fixture(language: &str) -> Files {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/resolution").join(language);
     let mut files = Files::in_folder(&folder);
     files.0.remove("expected-edges.json");
@@ -57,7 +57,7 @@ fn fixture(language: &str) -> Files {
 }
 
 /// Applies an edit to the files, and returns the changes that a watcher would report.
-fn apply(files: &mut Files, first: &Files, edit: &Edit) -> Vec<Change> {
+pub(crate) fn apply(files: &mut Files, first: &Files, edit: &Edit) -> Vec<Change> {
     let paths: Vec<String> = files.0.keys().cloned().collect();
     if paths.is_empty() && !matches!(edit, Edit::Revert) {
         return Vec::new();
@@ -150,7 +150,7 @@ fn write_to(files: &mut BTreeMap<String, Vec<u8>>, path: String, content: Vec<u8
     Change::Written { path, content }
 }
 
-fn everything(index: &CodeIndex) -> Vec<String> {
+pub(crate) fn everything(index: &CodeIndex) -> Vec<String> {
     everything_of(&index.graph("project").unwrap())
 }
 

@@ -16,4 +16,5 @@ mod languages;
 mod pycg;
 mod queries;
 mod resolution;
+mod stored;
 mod sweep;

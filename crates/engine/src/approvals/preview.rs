@@ -10,6 +10,7 @@ use policy::{Part, Policy};
 use tool::{CommandLine, Context, Effect, Plan, PreparedCall, SessionId, Stop, ToolError};
 
 use crate::Engine;
+use crate::impact::shown_callers;
 use crate::reach::AccessScope;
 use crate::snapshot::Preview as Changes;
 
@@ -47,7 +48,8 @@ pub(crate) enum Source {
         dry_run: String,
         rules: Arc<Policy>,
     },
-    Tool(Box<Context>),
+    /// A tool, and the callers of what the call changes.
+    Tool(Box<Context>, Option<String>),
     KeptChanges(String, Arc<Policy>),
 }
 
@@ -89,7 +91,7 @@ impl Engine {
             services,
         );
         context.stop = asking.stop.clone();
-        Ok(Source::Tool(Box::new(context)))
+        Ok(Source::Tool(Box::new(context), shown_callers(asking.parts)))
     }
 
     /// Builds the preview. Blocks while files are read and compared.
@@ -107,7 +109,10 @@ impl Engine {
                 let texts: Vec<String> = [read, tried].into_iter().flatten().collect();
                 if texts.is_empty() { None } else { Some(texts.join("\n")) }
             }
-            Source::Tool(context) => prepared.preview(&context),
+            Source::Tool(context, callers) => {
+                let texts: Vec<String> = callers.into_iter().chain(prepared.preview(&context)).collect();
+                if texts.is_empty() { None } else { Some(texts.join("\n")) }
+            }
             Source::KeptChanges(id, rules) => Some(self.preview_of_kept(&id, &rules)?),
         };
         Ok(text.map(|text| self.cut(text)))

@@ -101,8 +101,11 @@ impl PendingChanges {
     ) -> Result<Preview, ToolError> {
         let upper = self.snapshot.call.upper();
         let nothing = ForeseenWrites::default();
-        let judge =
-            Judge::new(policy, self.snapshot.workspace.path(), HeldChanges::AsFoundBy(denied, &nothing));
+        let judge = Judge::new(
+            policy,
+            self.snapshot.workspace.path(),
+            HeldChanges::AsFoundBy(denied, &nothing, None),
+        );
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms().map_err(failed)? };
         let (changes, entries) =
             self.snapshot.call.preview(&self.snapshot.workspace, &terms).map_err(failed)?;
@@ -178,6 +181,11 @@ impl PendingChanges {
                 _ => failed(error),
             }),
         }
+    }
+
+    /// Returns true if a command made the changes.
+    pub(crate) fn is_of_a_command(&self) -> bool {
+        self.snapshot.changed_by == ChangedBy::Command
     }
 
     /// Returns the absolute paths that a commit would create or change.

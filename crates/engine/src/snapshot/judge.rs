@@ -9,6 +9,7 @@ use policy::{LocatedPath, Policy};
 use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
 use crate::denied::{AsOf, DeniedFiles};
+use crate::impact::ChangedCode;
 use crate::protected::{ChangeJudge, LayeredView, News, ProtectedSet};
 use crate::small_file::{LARGEST_CONFIGURATION, read_small};
 
@@ -18,8 +19,8 @@ pub(crate) enum HeldChanges<'a> {
     /// Empty set, because a human has approved the changes.
     Nothing,
     /// Changes that would run automatically, and changes that no list names, except those that a
-    /// human has approved in advance.
-    AsFoundBy(&'a DeniedFiles, &'a ForeseenWrites),
+    /// human has approved in advance; and changes of code with many callers, if a rule asks.
+    AsFoundBy(&'a DeniedFiles, &'a ForeseenWrites, Option<&'a ChangedCode>),
 }
 
 /// Judge of the changes of one command.
@@ -43,7 +44,7 @@ impl<'a> Judge<'a> {
         if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
-        let HeldChanges::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
+        let HeldChanges::AsFoundBy(denied, foreseen, code) = self.holds else { return Verdict::Allow };
         if rewrites_the_same(touch) {
             return Verdict::Allow;
         }
@@ -51,10 +52,12 @@ impl<'a> Judge<'a> {
         if self.policy.is_outside_writes(&spot) && !foreseen.has_unlisted(&path, is_folder) {
             return Verdict::Hold("it is not listed in `allowed_write_paths`".to_owned());
         }
-        if foreseen.has_run_later(&path, is_folder) {
-            return Verdict::Allow;
+        if !foreseen.has_run_later(&path, is_folder)
+            && let Some(reason) = self.runs_by_itself(touch, denied)
+        {
+            return Verdict::Hold(reason);
         }
-        self.runs_by_itself(touch, denied).map_or(Verdict::Allow, Verdict::Hold)
+        code.and_then(|code| code.reason(touch)).map_or(Verdict::Allow, Verdict::Hold)
     }
 
     fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &LocatedPath<'_>) -> Option<String> {

@@ -89,6 +89,7 @@ mod tests {
                 "ProfileSource" => serde_json::json!({ "sandbox_config": { "normal": inner } }),
                 "Limits" => serde_json::json!({ "sandbox_config": { "normal": { "limits": inner } } }),
                 "BrowserRules" => serde_json::json!({ "sandbox_config": { "normal": { "browser": inner } } }),
+                "ImpactRules" => serde_json::json!({ "sandbox_config": { "normal": { "impact": inner } } }),
                 "GitPush" => serde_json::json!({ "sandbox_config": { "normal": { "git_push": inner } } }),
                 "ProviderPlace" => {
                     let provider = with(serde_json::json!({"api": "ollama"}), key);

@@ -92,6 +92,7 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
         real: Some("/w/project/.git/hooks/x".into()),
         runs: None,
         states: None,
+        impact: policy::Impact::Unasked,
         is_login: false,
     }];
     let request = Request {
@@ -117,7 +118,14 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
     }
     assert_eq!(decide(&policy, Level::Moderate, write("tools/x")).verdict, Verdict::Pass);
     let runs = Some("git runs it as a hook".to_owned());
-    let parts = [Part { effect: write("scripts/check"), real: None, runs, states: None, is_login: false }];
+    let parts = [Part {
+        effect: write("scripts/check"),
+        real: None,
+        runs,
+        states: None,
+        impact: policy::Impact::Unasked,
+        is_login: false,
+    }];
     let decision = policy.decide(&Request {
         tool: "file_write",
         level: Level::Moderate,
@@ -133,7 +141,14 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
 fn line_1_judges_where_a_path_really_leads() {
     let policy = normal("{}", Mode::FullAuto);
     let ask = |effect: Effect, real: Option<&str>| {
-        let parts = [Part { effect, real: real.map(Into::into), runs: None, states: None, is_login: false }];
+        let parts = [Part {
+            effect,
+            real: real.map(Into::into),
+            runs: None,
+            states: None,
+            impact: policy::Impact::Unasked,
+            is_login: false,
+        }];
         short(&policy.decide(&Request {
             tool: "file_read",
             level: Level::Safe,

@@ -10,6 +10,7 @@
 mod ceilings;
 mod commands;
 mod compile;
+mod impact;
 mod leases;
 mod lines;
 mod msc_example;

@@ -2,9 +2,10 @@
 
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use roots::LastLink;
+use tool::{EditedFile, EditedLines};
 
 use super::{NewContent, PatchedTree};
 
@@ -31,6 +32,17 @@ impl PatchedTree<'_> {
             shown.push_str(&self.one(path, made));
         }
         shown
+    }
+
+    /// Returns the changed lines of the files that the patch changes in place and that can be compared.
+    pub(crate) fn edits(&self) -> Vec<EditedFile> {
+        let edited = |(path, made): (&PathBuf, &NewContent)| {
+            let NewContent::File { content, like: Some(source), .. } = made else { return None };
+            let old = self.text(source).filter(|_| source == path)?;
+            let lines = EditedLines::Ranges(edit::changed_lines(&old, content));
+            Some(EditedFile { path: self.context.place.workspace.join(path), lines })
+        };
+        self.made.iter().filter_map(edited).collect()
     }
 
     fn removal(&self, path: &Path) -> String {

@@ -8,7 +8,7 @@ use roots::RootsError;
 /// Reason why a commit cannot be read.
 #[derive(Debug)]
 pub(crate) enum GitError {
-    /// The workspace is not the top folder of a repository.
+    /// The workspace is in no repository that may be read.
     NoRepository,
     /// No commit has this name.
     UnknownRevision(String),
@@ -33,7 +33,7 @@ impl fmt::Display for GitError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRepository => {
-                formatter.write_str("the workspace is not the top folder of a git repository")
+                formatter.write_str("the workspace is in no git repository that this call may read")
             }
             Self::UnknownRevision(name) => write!(formatter, "no commit, branch or tag is named {name}"),
             Self::Missing(id) => write!(formatter, "the object {id} is not in this repository"),

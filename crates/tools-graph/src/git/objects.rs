@@ -14,6 +14,9 @@ use crate::listing::LARGEST_FILE;
 /// Number of packs that are looked at.
 const MOST_PACKS: usize = 1_000;
 
+/// Number of folders of objects: that of the repository, and those that it borrows from.
+const MOST_FOLDERS: usize = 16;
+
 /// The objects of a repository, opened through the roots of a call.
 pub(crate) struct Objects<'a> {
     roots: &'a Roots,
@@ -21,17 +24,37 @@ pub(crate) struct Objects<'a> {
     pub(super) own: PathBuf,
     /// Folder of the repository that working trees share.
     pub(super) common: PathBuf,
+    /// Folder of the workspace in the working tree; empty if it is the top one.
+    pub(super) within: PathBuf,
+    /// Folders of objects: that of the repository first, then those that it borrows from.
+    folders: Vec<PathBuf>,
     packs: Vec<Pack>,
 }
 
 impl<'a> Objects<'a> {
-    /// Opens the repository whose top folder is the workspace.
+    /// Opens the repository of the workspace: that of its own folder, or of the nearest folder above whose
+    /// repository the call may read.
     pub(crate) fn open(roots: &'a Roots, workspace: &Path) -> Result<Self> {
-        let dot_git = workspace.join(".git");
+        for top in workspace.ancestors() {
+            match Self::open_at(roots, top, workspace) {
+                Err(GitError::NoRepository) => {}
+                Err(GitError::Roots(
+                    RootsError::NotInRoots { .. }
+                    | RootsError::LeadsOutside { .. }
+                    | RootsError::Refused { .. },
+                )) if top != workspace => break,
+                opened => return opened,
+            }
+        }
+        Err(GitError::NoRepository)
+    }
+
+    fn open_at(roots: &'a Roots, top: &Path, workspace: &Path) -> Result<Self> {
+        let dot_git = top.join(".git");
         let own = match small_file(roots, &dot_git) {
             Ok(Some(text)) => {
                 let named = text.strip_prefix("gitdir:").ok_or(GitError::Damaged(".git names no folder"))?;
-                workspace.join(named.trim())
+                top.join(named.trim())
             }
             Ok(None) => return Err(GitError::NoRepository),
             Err(GitError::Roots(RootsError::WrongKind { .. })) => dot_git,
@@ -41,17 +64,49 @@ impl<'a> Objects<'a> {
             Some(relative) => own.join(relative.trim()),
             None => own.clone(),
         };
-        let mut objects = Self { roots, own, common, packs: Vec::new() };
-        objects.find_packs()?;
+        let within = workspace.strip_prefix(top).unwrap_or(Path::new("")).to_owned();
+        let folders = vec![common.join("objects")];
+        let mut objects = Self { roots, own, common, within, folders, packs: Vec::new() };
+        objects.borrow()?;
+        for folder in objects.folders.clone() {
+            objects.find_packs(&folder)?;
+        }
         Ok(objects)
     }
 
+    /// Finds the folders that the repository borrows objects from. Those that the call may not read are left
+    /// out, so their objects are missing.
+    fn borrow(&mut self) -> Result<()> {
+        let mut at = 0;
+        while let Some(folder) = self.folders.get(at).cloned() {
+            at += 1;
+            let listed = match small_file(self.roots, &folder.join("info/alternates")) {
+                Err(GitError::Roots(
+                    RootsError::NotInRoots { .. }
+                    | RootsError::LeadsOutside { .. }
+                    | RootsError::Refused { .. },
+                )) => None,
+                listed => listed?,
+            };
+            for line in listed.iter().flat_map(|text| text.lines()) {
+                let other = folder.join(line.trim());
+                let is_path = !line.trim().is_empty() && !line.starts_with('#');
+                // Repositories may borrow from each other.
+                if is_path && !self.folders.contains(&other) && self.folders.len() < MOST_FOLDERS {
+                    self.folders.push(other);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the packs. The folder may be missing.
-    fn find_packs(&mut self) -> Result<()> {
-        let path = self.common.join("objects/pack");
-        let folder = match self.roots.open_folder(&path) {
+    fn find_packs(&mut self, objects: &Path) -> Result<()> {
+        let is_own = self.folders.first().is_some_and(|own| own == objects);
+        let folder = match self.roots.open_folder(&objects.join("pack")) {
             Ok(folder) => folder,
             Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => return Ok(()),
+            Err(_) if !is_own => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let (entries, _) = folder.first_entries(None, 2 * MOST_PACKS)?;
@@ -106,12 +161,19 @@ impl<'a> Objects<'a> {
     fn loose(&self, id: &ObjectId) -> Result<Option<(ObjectKind, Vec<u8>)>> {
         let name = id.to_string();
         let (folder, rest) = name.split_at(2);
-        let path = self.common.join("objects").join(folder).join(rest);
-        let opened = match self.roots.open_file(&path) {
-            Ok(opened) => opened,
-            Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        let mut opened = None;
+        for (at, objects) in self.folders.iter().enumerate() {
+            match self.roots.open_file(&objects.join(folder).join(rest)) {
+                Ok(found) => {
+                    opened = Some(found);
+                    break;
+                }
+                Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => {}
+                Err(_) if at > 0 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(opened) = opened else { return Ok(None) };
         let mut content = Vec::new();
         // The head is at most 32 bytes long.
         let mut inflated = ZlibDecoder::new(BufReader::new(opened.file)).take(LARGEST_FILE + 32);

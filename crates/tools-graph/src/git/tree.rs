@@ -37,6 +37,7 @@ pub(crate) fn files(
 ) -> Result<(Vec<CommitFile>, u64)> {
     let (_, content) = objects.read(commit)?;
     let root = header(&content, "tree ").next().ok_or(GitError::Damaged("a commit names no tree"))?;
+    let Some(root) = below(objects, root)? else { return Ok((Vec::new(), 0)) };
     let mut waiting = vec![(String::new(), root, 0)];
     let (mut found, mut left_out, mut folders, mut entries) = (Vec::new(), 0, 0_usize, 0_usize);
     while let Some((folder, id, depth)) = waiting.pop() {
@@ -83,6 +84,29 @@ pub(crate) fn files(
     }
     found.sort();
     Ok((found, left_out))
+}
+
+/// Returns the tree of the workspace's folder, or `None` if the commit does not have it.
+fn below(objects: &mut Objects<'_>, root: ObjectId) -> Result<Option<ObjectId>> {
+    let mut at = root;
+    for part in objects.within.clone().iter() {
+        let (kind, content) = objects.read(&at)?;
+        if kind != ObjectKind::Tree {
+            return Err(GitError::Damaged("a folder is no tree"));
+        }
+        let (mut rest, mut found) = (content.as_slice(), None);
+        while !rest.is_empty() {
+            let Entry { mode, name, id, after } =
+                entry(rest).ok_or(GitError::Damaged("an entry of a tree"))?;
+            rest = after;
+            if name == part.as_encoded_bytes() && matches!(mode, b"40000" | b"040000") {
+                found = Some(id);
+            }
+        }
+        let Some(id) = found else { return Ok(None) };
+        at = id;
+    }
+    Ok(Some(at))
 }
 
 /// The first entry of a tree.
