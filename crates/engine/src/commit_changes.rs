@@ -255,7 +255,7 @@ impl Engine {
             ApprovedChanges::All
         } else {
             let code = if changes.is_of_a_command() { self.changed_code(call)? } else { None };
-            ApprovedChanges::Only(call.foreseen.clone(), code)
+            ApprovedChanges::Only(Box::new(call.foreseen.clone()), code)
         };
         let rules = call.rules(self);
         let (changes, produced) = if call.shows_difference {
@@ -442,7 +442,7 @@ enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
     /// Changes that the question about the call named. A rule may ask about changed code.
-    Only(ForeseenWrites, Option<ChangedCode>),
+    Only(Box<ForeseenWrites>, Option<ChangedCode>),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.
