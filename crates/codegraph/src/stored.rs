@@ -36,7 +36,7 @@ impl Resolved {
     }
 }
 
-/// What was resolved of all files, and the structures of the families that are resolved file by file.
+/// Relationships of all files, and the structures of the families that are resolved file by file.
 pub(crate) type AllResolved = (HashMap<Arc<str>, Resolved>, BTreeMap<Family, Structure>);
 
 /// The stored form. Texts are numbers in one table.

@@ -21,6 +21,7 @@ mod host;
 mod impact;
 mod judge;
 mod judge_command;
+mod judge_impact;
 mod judge_page;
 mod judge_paths;
 mod lease;

@@ -50,7 +50,7 @@ pub struct EditedSymbol {
     pub line: u64,
     /// Number of its callers.
     pub callers: u64,
-    /// Its first callers, in the order of their places.
+    /// First callers, in the order of their places.
     pub first: Vec<CodeCaller>,
 }
 

@@ -152,7 +152,7 @@ impl Tool for FileEdit {
 
     fn edits(&self, context: &Context, args: &Args) -> Vec<EditedFile> {
         let edited = context.service::<Roots>().and_then(|roots| edited(context, &roots, args));
-        // Of an edit that does not fit now, the lines are not known.
+        // An edit that does not fit now has no known lines.
         let file = |EditResult { path, old, text, .. }| {
             let lines = EditedLines::Ranges(edit::changed_lines(old.text(), &text));
             EditedFile { path, lines }

@@ -33,12 +33,10 @@ pub(super) fn load(folder: &Path, key: &[u8; 32], maximum: u64) -> Option<Vec<u8
     if magic != MAGIC || known != checksum(key, content) {
         return None;
     }
-    // The time of the last use decides which ones are dropped.
-    drop(file.set_modified(SystemTime::now()));
     Some(bytes.split_off(MAGIC.len() + CHECKSUM))
 }
 
-/// Writes the relationships of a key, and drops those that were not used for the longest time.
+/// Writes the relationships of a key, and drops those that were written longest ago.
 pub(super) fn save(folder: &Path, key: &[u8; 32], bytes: &[u8]) -> io::Result<()> {
     let mut partial = tempfile::Builder::new().suffix(PARTIAL).tempfile_in(folder)?;
     // Held until the file has its name, so that another process does not take it for an abandoned one.

@@ -1,4 +1,4 @@
-//! The same facts for files that a command has changed, before its changes are put into the workspace.
+//! Facts about the code that a command has changed, before its changes are put into the workspace.
 
 use std::sync::Arc;
 use std::time::Instant;

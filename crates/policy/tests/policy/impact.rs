@@ -1,6 +1,6 @@
 //! Edits of code with many callers (line 10).
 
-use policy::{Caller, Ceiling, Dialect, Impact, LeasePattern, Mode, Part, Policy, Request, Trust, Undoable};
+use policy::{Ceiling, Dialect, Impact, LeasePattern, Mode, Part, Policy, Request, Trust, Undoable};
 use tool::{CodeCaller, EditedSymbol, Level};
 
 use crate::setting::{compile, compile_as, delete, managed, normal, short, user, workspace, write};
