@@ -96,7 +96,7 @@ impl Engine {
             if request.is_shared && !may_share {
                 return Err("this caller may not use a program that serves every session".into());
             }
-            Ok(engine.lasting_cell(&parts, request)?)
+            Ok(engine.lasting_cell(&parts, &request)?)
         });
         call.lasting_cell = Some(Arc::new(source.sharing(may_share)));
     }
@@ -111,7 +111,7 @@ impl Engine {
     fn lasting_cell(
         self: &Arc<Self>,
         parts: &LastingCell,
-        request: CellRequest,
+        request: &CellRequest,
     ) -> Result<(CellSpec, CellHost), ToolError> {
         let policy = parts.rules.as_ref();
         let isolation = self.isolations.of(policy)?;
@@ -123,7 +123,7 @@ impl Engine {
         }
         let (mut spec, mut host) = match (&parts.kind, request.workspace) {
             (Lasting::Service(_), WorkspaceView::ReadOnly | WorkspaceView::Writable) => {
-                self.cell_with_workspace(parts, &request)?
+                self.cell_with_workspace(parts, request)?
             }
             _ => self.cell_apart(policy, isolation, request.folder.clone()),
         };

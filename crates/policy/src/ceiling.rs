@@ -74,7 +74,7 @@ impl EffectKind {
             Effect::Read { .. } => EffectKind::Read,
             Effect::Write { .. } => EffectKind::Write,
             Effect::Delete { .. } => EffectKind::Delete,
-            // What the other program does is bounded like what a command does.
+            // The other program is bounded like a command.
             Effect::Run { .. } | Effect::UseTool { .. } => EffectKind::Run,
             Effect::Connect { .. } | Effect::Act { .. } | Effect::Browse { .. } => EffectKind::Connect,
             Effect::UseSecret { .. } => EffectKind::UseSecret,

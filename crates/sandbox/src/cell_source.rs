@@ -40,10 +40,10 @@ pub struct CellRequest {
 pub enum WorkspaceView {
     /// Neither the workspace nor another folder of the user.
     Hidden,
-    /// What a command sees, read-only.
+    /// View of a command, read-only.
     #[default]
     ReadOnly,
-    /// What a background command sees and writes.
+    /// View of a background command, which writes it.
     Writable,
 }
 
