@@ -137,7 +137,7 @@ fn what_a_server_breaks_ends_in_an_error_and_the_next_call_works() {
     assert!(sampled["ok"] == false || text(&sampled) == "0", "{sampled:#}");
     let listed = library.call("mcp_servers", json!({"server": "s"}));
     assert_eq!(listed["ok"], true, "{listed:#}");
-    let description = library.call("tool_describe", json!({"name": "s__hidden"})).to_string();
+    let description = library.call("tool_describe", json!({"names": ["s__hidden"]})).to_string();
     assert!(description.contains("a stranger's words") && !description.contains('\u{202e}'), "{description}");
 }
 
@@ -258,7 +258,7 @@ fn a_server_behind_a_url_gets_its_token_and_is_dialled_under_the_policy() {
     let port = port.trim();
     let file = fixture.home().join(".config/handfast/config.yaml");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    for (host, works) in [(format!("localhost:{port}"), true), ("other.example".to_owned(), false)] {
+    for (host, works) in [("localhost".to_owned(), true), ("other.example".to_owned(), false)] {
         std::fs::write(
             &file,
             format!(

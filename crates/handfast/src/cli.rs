@@ -12,7 +12,7 @@ use policy::{EffectKind, Mode};
 
 use crate::cli_agents::{AgentsArgs, ChatArgs, RunArgs};
 use crate::cli_approvals::{ApprovalsCommand, ChangesCommand};
-use crate::cli_attach::{AttachArgs, DetachArgs};
+use crate::cli_attach::{AttachArgs, DetachArgs, McpArgs};
 use crate::cli_audit::{AuditCommand, LogArgs};
 use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
@@ -131,11 +131,7 @@ pub(crate) enum Command {
     /// Takes back what `attach` wrote into a client's configuration.
     Detach(DetachArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
-    Mcp {
-        /// Lists the tools of the configured MCP servers alone, as `--catalogue gateway` does.
-        #[arg(long)]
-        gateway: bool,
-    },
+    Mcp(McpArgs),
     /// Answers CSP/1 requests on standard input. An empty line ends a request and an answer.
     ///
     /// Answers come as commands end, each with the ID of its request if the request has one. At the

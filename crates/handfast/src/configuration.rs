@@ -134,20 +134,6 @@ impl Files {
         others.iter().find_map(|layered| key(&layered.file.settings))
     }
 
-    /// Returns the MCP servers of all trusted files, and of the project's own trusted file. The first file that
-    /// names a server decides about it.
-    fn mcp_servers(
-        &self,
-        workspace: &Path,
-        store: &dyn Store,
-        warn: Warn,
-    ) -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
-        let mut servers = mcp_servers::of_project(workspace, store, warn)?;
-        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
-        servers.extend(trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone()).flatten());
-        Ok(servers)
-    }
-
     /// Returns true if the administrator's file satisfies the condition.
     fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
         self.layers.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
@@ -163,12 +149,7 @@ impl Files {
     }
 
     /// Returns the settings that a server takes at its start only.
-    fn at_start(
-        &self,
-        options: &RunOptions,
-        dialect: Dialect,
-        mcp_servers: serde_json::Map<String, serde_json::Value>,
-    ) -> AtStart {
+    fn at_start(&self, options: &RunOptions, dialect: Dialect) -> AtStart {
         let silent: Warn = &|_| {};
         AtStart {
             dialect,
@@ -192,9 +173,9 @@ impl Files {
             vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
             embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
             models: self.of_the_user("models", |settings| settings.models.clone(), silent),
-            mcp_servers,
             toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
             own_projects: self.first(None, "self", |all| all.own_projects.clone()).map(|(own, _)| own),
+            ..AtStart::default()
         }
     }
 
@@ -397,8 +378,10 @@ impl Configuration {
         let own_projects = registered(projects.map(|(projects, _)| projects))?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work, own_projects };
         let canonical = canonical(&needed);
-        let servers = files.mcp_servers(&place.workspace, store, warn)?;
-        let at_start = files.at_start(options, dialect, servers);
+        let trusted = files.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
+        let servers = trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone());
+        let mcp_servers = mcp_servers::merged(servers, &place.workspace, store, warn)?;
+        let at_start = AtStart { mcp_servers, ..files.at_start(options, dialect) };
         Ok(Self {
             at_start,
             is_narrowed: files.layers.iter().any(|layered| layered.trust == Trust::Untrusted),

@@ -37,11 +37,7 @@ pub(crate) fn project_hash(path: &Path) -> Result<Option<Hash>, Failure> {
 }
 
 /// Returns the servers of a project's file, if the user trusts it in its present form.
-pub(crate) fn of_project(
-    workspace: &Path,
-    store: &dyn Store,
-    warn: Warn,
-) -> Result<Map<String, Value>, Failure> {
+fn of_project(workspace: &Path, store: &dyn Store, warn: Warn) -> Result<Map<String, Value>, Failure> {
     let path = workspace.join(PROJECT_FILE);
     let Some(text) = config::text(&path).map_err(Failure::usage)? else { return Ok(Map::new()) };
     let real = path.canonicalize()?;
@@ -58,6 +54,19 @@ pub(crate) fn of_project(
     let file: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("{} is not valid JSON: {error}", path.display())))?;
     Ok(file.get(PROJECT_KEY).and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+/// Returns the servers of the trusted configuration files, the most important one last, and of the project's own
+/// file. The most important file that names a server decides about it.
+pub(crate) fn merged(
+    of_files: impl Iterator<Item = Map<String, Value>>,
+    workspace: &Path,
+    store: &dyn Store,
+    warn: Warn,
+) -> Result<Map<String, Value>, Failure> {
+    let mut servers = of_project(workspace, store, warn)?;
+    servers.extend(of_files.flatten());
+    Ok(servers)
 }
 
 /// Makes the servers of a runtime, and starts none. `None` if the configuration has none, or the dialect no tools of
@@ -91,7 +100,7 @@ pub(crate) fn servers(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         reserved: registry.tools().iter().map(|tool| tool.name().to_owned()).collect(),
     };
-    McpServers::new(parts).map(Some).map_err(Failure::from)
+    tools_mcp::servers(parts).map(Some).map_err(Failure::from)
 }
 
 /// Registry whose groups come and go.

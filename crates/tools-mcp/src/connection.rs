@@ -26,7 +26,7 @@ use tool::{Context, Timer, ToolError};
 use crate::failure;
 use crate::http_transport::{self, CheckedTransport};
 use crate::own_calls::OwnCalls;
-use crate::servers::ServersParts;
+use crate::parts::ServersParts;
 use crate::settings::ServerSettings;
 
 /// Maximum length of one message of a server, in bytes: a quarter of the bytes that all answers in flight may take.
@@ -44,11 +44,11 @@ pub(crate) struct Connection {
     pub(crate) calls: Arc<OwnCalls>,
     program: Option<Arc<PipedProgram>>,
     transport: Option<Arc<CheckedTransport>>,
-    listed: Mutex<Option<Listed>>,
+    listed: Mutex<Option<ToolList>>,
 }
 
 /// Tools of a server at one time.
-struct Listed {
+struct ToolList {
     at: Instant,
     tools: HashMap<String, (DefinitionHash, Arc<ToolDefinition>)>,
 }
@@ -114,14 +114,14 @@ impl Connection {
     pub(crate) fn must_list(&self, now: Instant) -> bool {
         // Both are asked, because the first forgets the change.
         let has_changed = self.calls.take_change();
-        let is_fresh = |listed: &Listed| now.saturating_duration_since(listed.at) < LIST_AGE;
+        let is_fresh = |listed: &ToolList| now.saturating_duration_since(listed.at) < LIST_AGE;
         has_changed || !self.listed.lock().as_ref().is_some_and(is_fresh)
     }
 
     /// Stores the tools that the server has now.
     pub(crate) fn set_tools(&self, tools: &[ToolDefinition], now: Instant) {
         let hashed = |tool: &ToolDefinition| (tool.name.clone(), (tool.hash(), Arc::new(tool.clone())));
-        *self.listed.lock() = Some(Listed { at: now, tools: tools.iter().map(hashed).collect() });
+        *self.listed.lock() = Some(ToolList { at: now, tools: tools.iter().map(hashed).collect() });
     }
 
     /// Returns the definition of a tool as the server gave it last.

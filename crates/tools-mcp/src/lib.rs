@@ -13,13 +13,27 @@ mod http_transport;
 mod list_servers;
 mod listings;
 mod own_calls;
+mod parts;
 mod pool;
 mod servers;
 mod settings;
 
+use std::sync::Arc;
+
 pub use listings::{Shelf, ToolGroups};
-pub use servers::{McpServers, ServersParts};
+pub use parts::ServersParts;
+pub use servers::McpServers;
 pub use settings::{ServerSettings, ServersSettings};
 
 /// Maximum length of a name, in bytes. Clients put `mcp__handfast__` in front of it, and accept 64 in all.
 pub const LONGEST_NAME: usize = 49;
+
+/// Makes the servers of a runtime from what is stored about them. Starts none.
+///
+/// # Errors
+/// The reason, in words, if the pinned definitions cannot be read.
+pub fn servers(parts: ServersParts) -> Result<Arc<McpServers>, String> {
+    let makers =
+        servers::ToolMakers { list: list_servers::list_servers, foreign: foreign_tool::foreign_tool };
+    McpServers::new(parts, makers)
+}

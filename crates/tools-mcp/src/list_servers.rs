@@ -6,8 +6,8 @@ use std::time::Duration;
 use mcp_client::config::ServerConfig;
 use serde_json::{Value, json};
 use tool::{
-    AnyTool, BoxFuture, Code, Context, Data, DynamicTool, Effect, Lane, Level, Place, Plan, RunResult, Spec,
-    Timeout, ToolError, dynamic_tool,
+    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Lane, Level, Place, Plan, RunResult,
+    Spec, Timeout, ToolError, dynamic_tool,
 };
 
 use crate::servers::McpServers;
@@ -48,6 +48,8 @@ pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
         spec: Spec {
             title: "List MCP servers",
             lane: Lane::Service,
+            // It starts a server, or reaches one on another machine.
+            class: Class { reads_only: false, destructive: false, idempotent: true, open_world: true },
             timeout: Timeout { default: Duration::from_mins(2), max: Duration::from_mins(2) },
             ..Spec::reading(NAME, DESCRIPTION)
         },
@@ -58,7 +60,7 @@ pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
         }),
         output_schema: json!({
             "type": "object",
-            "properties": {"servers": {"type": "array", "items": server}},
+            "properties": {"servers": {"type": "array", "items": server, "description": "Servers of the configuration."}},
             "required": ["servers"],
         }),
     })

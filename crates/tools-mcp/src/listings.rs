@@ -1,4 +1,4 @@
-//! What is stored about servers: their lists, so that no server has to start for them, and the pinned definitions
+//! The stored texts about servers: their lists, so that no server has to start for them, and the pinned definitions
 //! of their tools.
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, ToolError};
 
 use crate::connection::{Connection, Start};
 use crate::failure;
-use crate::servers::ServersParts;
+use crate::parts::ServersParts;
 use crate::settings::ServerSettings;
 
 /// Maximum number of servers that run at once in a runtime.

@@ -1,48 +1,39 @@
 //! The servers of a runtime: which tools they have, and what was allowed of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
-use fetch::web::Web;
 use jiff::Timestamp;
 use mcp_client::cache::{CachedServer, ListingCache};
 use mcp_client::definition::{DefinitionChange, DefinitionHash, ToolDefinition};
 use mcp_client::names::{ForeignName, offered_names};
 use mcp_client::offer::{OfferedTool, offer_all};
 use parking_lot::Mutex;
-use tool::{AnyTool, Context, Owner, Resource, ResourcePool, Timer, ToolError};
+use tool::{AnyTool, Context, Owner, Resource, ResourcePool, ToolError};
 
 use crate::LONGEST_NAME;
 use crate::connection::Connection;
 use crate::failure;
-use crate::foreign_tool::foreign_tool;
-use crate::list_servers::list_servers;
-use crate::listings::{self, AllPins, Shelf, ToolGroups};
+use crate::listings::{self, AllPins, ToolGroups};
+use crate::parts::ServersParts;
 use crate::pool::Pool;
 use crate::settings::ServerSettings;
 
-/// Parts from which the servers of a runtime are made.
-pub struct ServersParts {
-    /// Servers of the configuration.
-    pub servers: Vec<ServerSettings>,
-    /// Folder, private to the user, with a folder for each process.
-    pub folder: PathBuf,
-    /// Place for lists and pins.
-    pub shelf: Arc<dyn Shelf>,
-    /// Clock of waits.
-    pub timer: Arc<dyn Timer>,
-    /// Client for servers behind URLs.
-    pub web: Arc<Web>,
-    /// Version of this program, as servers see it.
-    pub version: String,
-    /// Names of the runtime's own tools.
-    pub reserved: BTreeSet<String>,
+/// Maker of a tool from a definition; the last value is true if the definition differs from the pinned one.
+type MakeTool = fn(Weak<McpServers>, &ServerSettings, OfferedTool, &str, bool) -> Option<Arc<dyn AnyTool>>;
+
+/// Makers of the tools of servers.
+pub(crate) struct ToolMakers {
+    /// Maker of the tool that lists the servers.
+    pub(crate) list: fn(Weak<McpServers>) -> Arc<dyn AnyTool>,
+    /// Maker of a tool of a server.
+    pub(crate) foreign: MakeTool,
 }
 
 /// Servers of a runtime.
 pub struct McpServers {
     pub(crate) parts: ServersParts,
+    makers: ToolMakers,
     pub(crate) pool: Pool,
     state: Mutex<State>,
     groups: OnceLock<Arc<dyn ToolGroups>>,
@@ -65,7 +56,7 @@ struct Published {
     tool: Arc<dyn AnyTool>,
 }
 
-/// What a list of tools shows of a server.
+/// Part of a server that a list of servers shows.
 pub(crate) struct ServerView {
     pub(crate) tools: Vec<String>,
     pub(crate) changed: Vec<String>,
@@ -78,13 +69,14 @@ impl McpServers {
     ///
     /// # Errors
     /// The reason, in words, if the pinned definitions cannot be read.
-    pub fn new(parts: ServersParts) -> Result<Arc<Self>, String> {
+    pub(crate) fn new(parts: ServersParts, makers: ToolMakers) -> Result<Arc<Self>, String> {
         let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
         let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
         lists.keep_only(is_configured);
         let state = State { lists, pins, differences: BTreeMap::new(), published: BTreeMap::new() };
         Ok(Arc::new_cyclic(|myself| Self {
             parts,
+            makers,
             pool: Pool::default(),
             state: Mutex::new(state),
             groups: OnceLock::new(),
@@ -97,7 +89,7 @@ impl McpServers {
     /// # Errors
     /// The reason, in words, if a name is that of another tool.
     pub fn publish_to(&self, groups: Arc<dyn ToolGroups>) -> Result<(), String> {
-        groups.replace("mcp", vec![list_servers(self.myself.clone())])?;
+        groups.replace("mcp", vec![(self.makers.list)(self.myself.clone())])?;
         // This is the first and only assignment.
         let _ = self.groups.set(groups);
         self.publish()
@@ -256,10 +248,12 @@ impl McpServers {
             let hash = offered.hash.clone();
             let tool = match known {
                 Some(known) => known.tool,
-                None => match foreign_tool(self.myself.clone(), settings, offered, &name, has_changed) {
-                    Some(tool) => tool,
-                    None => continue,
-                },
+                None => {
+                    match (self.makers.foreign)(self.myself.clone(), settings, offered, &name, has_changed) {
+                        Some(tool) => tool,
+                        None => continue,
+                    }
+                }
             };
             by_group.entry(settings.key.as_str()).or_default().push(tool.clone());
             published.insert(key, Published { name, hash, has_changed, tool });
