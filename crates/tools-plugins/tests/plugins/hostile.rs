@@ -2,7 +2,7 @@
 
 use tool::{Code, StopReason};
 
-use crate::place::Place;
+use crate::place::{Place, eventually};
 
 const GOOD: &str = "echo '{\"ok\":true,\"data\":{\"n\":1}}'\n";
 
@@ -75,23 +75,39 @@ fn errors_that_a_plugin_reports_itself_and_calls_that_are_cancelled_are_no_failu
     assert_eq!(place.store.all().unwrap()[0].state.failures, 1);
 }
 
+/// Process of a test, which ends with the test.
+struct Control(std::process::Child);
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 #[test]
 fn no_process_of_a_plugin_is_left_after_its_call() {
     let place = Place::new();
-    let leaving = "for n in 1 2 3; do (setsid sleep 98765.25 >/dev/null 2>&1 &) ; done\n";
+    // No other run of this test has the same number.
+    let seconds = format!("98765.{}", std::process::id());
+    let leaving = format!("for n in 1 2 3; do (setsid sleep {seconds} >/dev/null 2>&1 &) ; done\n");
     let tool = place.plugin(&format!("{leaving}{GOOD}"), "");
     let left = || {
         let lines = std::fs::read_dir("/proc").unwrap().flatten();
         let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        lines.map(line).filter(|line| line.windows(8).any(|part| part == b"98765.25")).count()
+        let has = |line: &Vec<u8>| line.windows(seconds.len()).any(|part| part == seconds.as_bytes());
+        lines.map(line).filter(has).count()
     };
-    let mut control = std::process::Command::new("sleep").arg("98765.25").spawn().unwrap();
-    // The child runs its program when the spawn has returned.
-    assert_eq!(left(), 1, "the control is seen");
+    let _control = Control(
+        std::process::Command::new("sleep")
+            .arg(&seconds)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    eventually("the control", || left() == 1);
     assert!(place.call(&tool).is_ok());
-    assert_eq!(left(), 1, "only the control is left");
-    control.kill().unwrap();
-    control.wait().unwrap();
+    eventually("the end of all but the control", || left() == 1);
 }
 
 #[test]

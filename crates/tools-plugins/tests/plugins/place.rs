@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use plugins::{PluginFolder, PluginStore};
@@ -133,5 +133,14 @@ fn call_with(tool: &Arc<dyn AnyTool>, context: &Context) -> Result<Value, ToolEr
     match result.output? {
         Data::Value(value) => Ok(value),
         Data::Written(_) => panic!(),
+    }
+}
+
+/// Waits for the state of another program, which sends no event.
+pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what} never came about");
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -1,10 +1,8 @@
 //! Plugins whose process answers one call after the other.
 
-use std::time::{Duration, Instant};
-
 use tool::{Code, Owner, ResourcePool, StopReason};
 
-use crate::place::Place;
+use crate::place::{Place, eventually};
 
 const SERVE: &str = "mode: serve";
 
@@ -21,15 +19,6 @@ fn runs(text: &str) -> bool {
     let lines = std::fs::read_dir("/proc").unwrap().flatten();
     let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     lines.map(line).any(|line| line.windows(text.len()).any(|part| part == text.as_bytes()))
-}
-
-/// Waits for the state of another program, which sends no event.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_mins(1), "{what} never came about");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
 }
 
 #[test]
