@@ -255,7 +255,7 @@ impl Engine {
             ApprovedChanges::All
         } else {
             let code = if changes.is_of_a_command() { self.changed_code(call)? } else { None };
-            ApprovedChanges::Only(Box::new(call.foreseen.clone()), code)
+            ApprovedChanges::Only(Box::new(call.foreseen.clone()), code.map(Box::new))
         };
         let rules = call.rules(self);
         let (changes, produced) = if call.shows_difference {
@@ -349,7 +349,7 @@ impl Engine {
             let holds = match &approves {
                 ApprovedChanges::All => HeldChanges::Nothing,
                 ApprovedChanges::Only(foreseen, code) => {
-                    HeldChanges::AsFoundBy(&engine.denied, foreseen, code.as_ref())
+                    HeldChanges::AsFoundBy(&engine.denied, foreseen, code.as_deref())
                 }
             };
             let ended = changes.commit(&rules, engine.store.as_ref(), &author, holds, &stop);
@@ -442,7 +442,7 @@ enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
     /// Changes that the question about the call named. A rule may ask about changed code.
-    Only(Box<ForeseenWrites>, Option<ChangedCode>),
+    Only(Box<ForeseenWrites>, Option<Box<ChangedCode>>),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.

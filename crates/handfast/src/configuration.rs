@@ -407,7 +407,7 @@ impl Configuration {
             mode: files.mode(options.mode),
             sources: files.into_sources(options.source()),
             labels,
-            ceiling: ceiling(&options.permissions),
+            ceiling: options.ceiling(),
             protected,
             closed: database_patterns(&needed.databases, &place.workspace),
             programs,
@@ -494,12 +494,4 @@ pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Polic
         warn(&finding.to_string());
     }
     Ok(policy.under(&configuration.ceiling))
-}
-
-/// Returns the ceiling that permits only these kinds of effects. An empty list permits all kinds.
-fn ceiling(permissions: &[EffectKind]) -> Ceiling {
-    match permissions {
-        [] => Ceiling::default(),
-        kinds => Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() },
-    }
 }

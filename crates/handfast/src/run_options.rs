@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use dialects::{CatalogueKind, Dialect};
-use policy::{EffectKind, Mode, Origin, Profiles, Source, Trust};
+use policy::{Ceiling, EffectKind, EffectKinds, Mode, Origin, Profiles, Source, Trust};
 
 /// The choices that the command line, or the program that embeds the runtime, makes for one run.
 /// Each absent choice is left to the configuration files, then to the built-in default.
@@ -66,6 +66,14 @@ impl Author {
 }
 
 impl RunOptions {
+    /// Returns the ceiling that permits only the chosen kinds of effects. An empty list permits all kinds.
+    pub(crate) fn ceiling(&self) -> Ceiling {
+        match &self.permissions[..] {
+            [] => Ceiling::default(),
+            kinds => Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() },
+        }
+    }
+
     /// Returns the profiles of these options as a source of rules, if there are any.
     pub(crate) fn source(&self) -> Option<Source> {
         let profiles = Some(self.profiles.clone()).filter(|profiles| !profiles.is_empty())?;
