@@ -254,7 +254,7 @@ impl Engine {
         let approves = if changes.is_foreseen() && call.approved_by.is_some() {
             ApprovedChanges::All
         } else {
-            let code = if changes.is_of_a_command() { self.changed_code(call)? } else { None };
+            let code = if changes.is_of_a_command() { self.changed_code(call)?.map(Box::new) } else { None };
             ApprovedChanges::Only(call.foreseen.clone(), code)
         };
         let rules = call.rules(self);
@@ -349,7 +349,7 @@ impl Engine {
             let holds = match &approves {
                 ApprovedChanges::All => HeldChanges::Nothing,
                 ApprovedChanges::Only(foreseen, code) => {
-                    HeldChanges::AsFoundBy(&engine.denied, foreseen, code.as_ref())
+                    HeldChanges::AsFoundBy(&engine.denied, foreseen, code.as_deref())
                 }
             };
             let ended = changes.commit(&rules, engine.store.as_ref(), &author, holds, &stop);
@@ -442,7 +442,7 @@ enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
     /// Changes that the question about the call named. A rule may ask about changed code.
-    Only(ForeseenWrites, Option<ChangedCode>),
+    Only(ForeseenWrites, Option<Box<ChangedCode>>),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.

@@ -188,6 +188,7 @@ fn name(graph: &dyn Graph, node: NodeId) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of ranges is meant")]
 mod tests {
     use std::sync::Arc;
 
