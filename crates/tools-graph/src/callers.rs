@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::tests::World;
 
-    const SOON: Duration = Duration::from_secs(60);
+    const SOON: Duration = Duration::from_mins(1);
 
     fn world() -> World {
         let files = [
