@@ -59,6 +59,7 @@ fn filled(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of ranges is meant")]
 mod tests {
     use super::*;
 

@@ -254,8 +254,8 @@ impl Engine {
         let approves = if changes.is_foreseen() && call.approved_by.is_some() {
             ApprovedChanges::All
         } else {
-            let code = if changes.is_of_a_command() { self.changed_code(call)? } else { None };
-            ApprovedChanges::Only(Box::new(call.foreseen.clone()), code.map(Box::new))
+            let code = if changes.is_of_a_command() { self.changed_code(call)?.map(Box::new) } else { None };
+            ApprovedChanges::Only(call.foreseen.clone(), code)
         };
         let rules = call.rules(self);
         let (changes, produced) = if call.shows_difference {
@@ -442,7 +442,7 @@ enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
     /// Changes that the question about the call named. A rule may ask about changed code.
-    Only(Box<ForeseenWrites>, Option<Box<ChangedCode>>),
+    Only(ForeseenWrites, Option<Box<ChangedCode>>),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.

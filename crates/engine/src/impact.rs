@@ -189,6 +189,7 @@ pub(crate) fn shown_callers(parts: &[Part]) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of ranges is meant")]
 mod tests {
     use std::path::PathBuf;
 

@@ -188,6 +188,7 @@ fn name(graph: &dyn Graph, node: NodeId) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of ranges is meant")]
 mod tests {
     use std::sync::Arc;
 
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
     use crate::tests::World;
 
-    const SOON: Duration = Duration::from_secs(60);
+    const SOON: Duration = Duration::from_mins(1);
 
     fn world() -> World {
         let files = [

@@ -89,7 +89,7 @@ pub(crate) fn files(
 /// Returns the tree of the workspace's folder, or `None` if the commit does not have it.
 fn below(objects: &mut Objects<'_>, root: ObjectId) -> Result<Option<ObjectId>> {
     let mut at = root;
-    for part in objects.within.clone().iter() {
+    for part in &objects.within.clone() {
         let (kind, content) = objects.read(&at)?;
         if kind != ObjectKind::Tree {
             return Err(GitError::Damaged("a folder is no tree"));
