@@ -6,8 +6,8 @@ use std::time::Duration;
 use mcp_client::config::ServerConfig;
 use serde_json::{Value, json};
 use tool::{
-    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Lane, Level, Place, Plan, RunResult,
-    Spec, Timeout, ToolError, dynamic_tool,
+    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, Lane, Level, Place, Plan,
+    RunResult, Spec, Timeout, ToolError, dynamic_tool,
 };
 
 use crate::servers::McpServers;
@@ -47,6 +47,7 @@ pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
         servers,
         spec: Spec {
             title: "List MCP servers",
+            example: Example { files: &[], arguments: "{}", result: r#"{"servers": []}"# },
             lane: Lane::Service,
             // It starts a server, or reaches one on another machine.
             class: Class { reads_only: false, destructive: false, idempotent: true, open_world: true },
