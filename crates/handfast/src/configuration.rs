@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use database::Databases;
 use dialects::Dialect;
-use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
+use policy::{Ceiling, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};

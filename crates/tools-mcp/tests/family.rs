@@ -1,7 +1,8 @@
 //! Check of the rules that every tool of a family fulfils.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use testkit::{Workspace, check_family};
@@ -37,7 +38,7 @@ struct Registered(Mutex<Vec<Arc<dyn AnyTool>>>);
 
 impl ToolGroups for Registered {
     fn replace(&self, _group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), String> {
-        self.0.lock().unwrap().extend(tools);
+        self.0.lock().extend(tools);
         Ok(())
     }
 }
@@ -56,7 +57,7 @@ fn every_tool_has_a_good_name_schema_and_example() {
     let servers = tools_mcp::servers(parts).unwrap();
     let registered = Arc::new(Registered::default());
     servers.publish_to(registered.clone()).unwrap();
-    let tools = registered.0.lock().unwrap().clone();
+    let tools = registered.0.lock().clone();
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["mcp_servers"]);
     check_family(&tools, Workspace::new);
 }
