@@ -106,7 +106,7 @@ fn a_modification_is_tested_committed_listed_and_taken_back() {
     let rows = fixture.recorded();
     let approved: Vec<&Value> = rows.iter().filter(|row| !row["approved_by"].is_null()).collect();
     assert!(!approved.is_empty() && approved.iter().all(|row| row["tool"] == "self_apply"), "{approved:#?}");
-    let steps = rows.iter().filter(|row| row["tool"] == "self_trial" && row["door"] == "self-development");
+    let steps = rows.iter().filter(|row| row["tool"] == "self_trial" && row["door"] == "tool");
     assert!(steps.count() >= 4, "{rows:#?}");
 }
 

@@ -52,13 +52,13 @@ impl BrowserInCell {
     pub(crate) async fn start(
         program: &BrowserProgram,
         source: &CellSource,
-        (parent, number): (&Path, u64),
+        parent: &Path,
     ) -> Result<Self, BrowserError> {
         let failed = |doing: &str, error: &dyn std::fmt::Display| BrowserError::Start {
             reason: format!("{doing}: {error}"),
         };
         let of_folder = |error: io::Error| failed("its folder", &error);
-        let folder = ProgramFolder::make(parent, number).map_err(of_folder)?;
+        let folder = ProgramFolder::make(parent).map_err(of_folder)?;
         let path = folder.path().to_owned();
         fs::DirBuilder::new().mode(0o700).create(path.join(DOWNLOADS)).map_err(of_folder)?;
         let request = CellRequest::apart(path.clone());

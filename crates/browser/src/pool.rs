@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -28,7 +28,6 @@ pub struct Browsers {
     /// Folder, private to the user, with a folder for each browser.
     folder: PathBuf,
     owned: Mutex<HashMap<String, Arc<OwnedBrowser>>>,
-    number: AtomicU64,
     is_closed: AtomicBool,
 }
 
@@ -67,13 +66,7 @@ impl OwnedBrowser {
 impl Browsers {
     /// Creates an empty pool. What earlier runtimes left in `folder` is removed.
     pub fn new(program: Result<BrowserProgram, String>, folder: PathBuf) -> Arc<Self> {
-        Arc::new(Self {
-            program,
-            folder,
-            owned: Mutex::default(),
-            number: AtomicU64::new(0),
-            is_closed: AtomicBool::new(false),
-        })
+        Arc::new(Self { program, folder, owned: Mutex::default(), is_closed: AtomicBool::new(false) })
     }
 
     /// Returns the browser of an owner, if it runs.
@@ -110,9 +103,8 @@ impl Browsers {
         if others >= MAX_BROWSERS {
             return Err(BrowserError::TooManyBrowsers { limit: MAX_BROWSERS });
         }
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
         // Boxed, because every call of a tool would be as large as this start.
-        let in_cell = Box::pin(BrowserInCell::start(program, source, (&self.folder, number))).await?;
+        let in_cell = Box::pin(BrowserInCell::start(program, source, &self.folder)).await?;
         let session = in_cell.browser.new_session().await?;
         session.set_download_folder(&in_cell.downloads(), DOWNLOAD_LIMIT).await?;
         let started = Arc::new(Running::new(BrowserPlace::Cell(in_cell), session));

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
@@ -26,6 +27,9 @@ const INPUT: &str = "commands";
 /// Pipe from the program to the caller.
 const OUTPUT: &str = "answers";
 
+/// Number of the next folder of this process.
+static NEXT_FOLDER: AtomicU64 = AtomicU64::new(1);
+
 /// Bytes of the program's own messages that an error shows.
 const SHOWN: usize = 2_000;
 
@@ -34,13 +38,14 @@ const SHOWN: usize = 2_000;
 pub struct ProgramFolder(PathBuf);
 
 impl ProgramFolder {
-    /// Makes the folder `name` with the two pipes in `parent`. The name begins with the id of this process, so that
+    /// Makes a folder with the two pipes in `parent`. Its name begins with the id of this process, so that
     /// [`remove_left_folders`] finds it after a kill.
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn make(parent: &Path, number: u64) -> io::Result<Self> {
+    pub fn make(parent: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let number = NEXT_FOLDER.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("{}-{number}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&path)?;
         let folder = Self(path);

@@ -11,7 +11,6 @@ mod signatures;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Semaphore;
 use tool::{AnyTool, ErasedTool};
@@ -25,18 +24,13 @@ const MOST_SCRIPTS: usize = 8;
 #[derive(Debug)]
 pub struct Scripts {
     folder: PathBuf,
-    next: AtomicU64,
     permits: Semaphore,
 }
 
 impl Scripts {
     /// Creates the place. The folder need not exist.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, next: AtomicU64::new(1), permits: Semaphore::new(MOST_SCRIPTS) }
-    }
-
-    fn next_number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        Self { folder, permits: Semaphore::new(MOST_SCRIPTS) }
     }
 }
 

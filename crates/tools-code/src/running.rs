@@ -87,10 +87,8 @@ pub(crate) async fn run(
         reason = stopped.clone().reason() => return Err(reason.into()),
     };
     let source = context.service::<CellSource>()?;
-    let number = scripts.next_number();
     let (parent, known) = (scripts.folder.clone(), signatures(&calls.tools()));
-    let started =
-        tokio::task::spawn_blocking(move || start(&parent, number, &source, language, &code, &known));
+    let started = tokio::task::spawn_blocking(move || start(&parent, &source, language, &code, &known));
     let (program, pipes, ended) =
         started.await.map_err(|panic| ToolError::internal("the script was not started").because(panic))??;
     let mut script = Script { context, calls: calls.as_ref().as_ref(), made: 0, failed: 0 };
@@ -152,7 +150,6 @@ type Started = (PipedProgram, ProgramPipes, watch::Receiver<bool>);
 /// Starts a script. Blocks for some milliseconds.
 fn start(
     parent: &std::path::Path,
-    number: u64,
     source: &CellSource,
     language: Language,
     code: &str,
@@ -161,7 +158,7 @@ fn start(
     let of_folder = |error: io::Error| {
         ToolError::new(Code::Runtime, "the folder of the script cannot be made").because(error)
     };
-    let folder = ProgramFolder::make(parent, number).map_err(of_folder)?;
+    let folder = ProgramFolder::make(parent).map_err(of_folder)?;
     let path = folder.path().to_owned();
     let (runner, script) = language.files();
     for (name, content) in [(runner, language.bootstrap()), (script, code), ("tools.json", known)] {

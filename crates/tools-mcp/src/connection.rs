@@ -59,8 +59,6 @@ pub(crate) struct Start<'a> {
     pub(crate) settings: &'a ServerSettings,
     pub(crate) context: &'a Context,
     pub(crate) source: Arc<CellSource>,
-    /// Number of the process among those of this runtime.
-    pub(crate) number: u64,
     /// True if the process serves every session.
     pub(crate) is_shared: bool,
 }
@@ -217,12 +215,12 @@ fn unreachable_because(message: String) -> (ClientError, String) {
 
 /// Starts the program of a server in its cell, on a thread that may block.
 async fn started(start: &Start<'_>, config: &StdioConfig) -> Result<(PipedProgram, ProgramPipes), String> {
-    let (folder, number, source) = (start.parts.folder.clone(), start.number, start.source.clone());
+    let (folder, source) = (start.parts.folder.clone(), start.source.clone());
     let (settings, config) = (start.settings.clone(), config.clone());
     let (workspace, is_shared) = (start.context.place.workspace.clone(), start.is_shared);
     let starting = tokio::task::spawn_blocking(move || {
         let failed = |doing: &str, error: &dyn std::fmt::Display| format!("{doing}: {error}");
-        let folder = ProgramFolder::make(&folder, number).map_err(|error| failed("its folder", &error))?;
+        let folder = ProgramFolder::make(&folder).map_err(|error| failed("its folder", &error))?;
         let own = folder.path().to_owned();
         let request = CellRequest { folder: own.clone(), workspace: settings.workspace, is_shared };
         let (mut spec, host) = source.cell(request).map_err(|error| failed("its cell", &error))?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,7 +30,6 @@ const EVERYBODY: &str = "";
 #[derive(Default)]
 pub(crate) struct Pool {
     slots: Mutex<HashMap<(String, String), Arc<Slot>>>,
-    number: AtomicU64,
     is_closed: AtomicBool,
 }
 
@@ -103,9 +102,8 @@ impl Pool {
         if self.number_of_running() >= MOST_RUNNING {
             return Err(failure::unavailable(&settings.key, &format!("{MOST_RUNNING} servers run already")));
         }
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
         slot.restarts.lock().started(now);
-        let start = Start { parts, settings, context, source, number, is_shared };
+        let start = Start { parts, settings, context, source, is_shared };
         // Boxed, because every call would be as large as this start.
         let begun = Box::pin(Connection::begin(&start)).await;
         let connection = begun.map(Arc::new).inspect_err(|_| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -29,7 +29,6 @@ pub struct PluginProcesses {
     /// Folder, private to the user, with a folder for each process.
     folder: PathBuf,
     owned: Mutex<HashMap<ProcessKey, Arc<OwnedProcess>>>,
-    number: AtomicU64,
     is_closed: AtomicBool,
 }
 
@@ -73,12 +72,7 @@ impl PluginProcesses {
     /// Creates the pool, without a process. Removes what a killed runtime has left in the folder.
     pub fn new(folder: PathBuf) -> Self {
         remove_left_folders(&folder);
-        Self {
-            folder,
-            owned: Mutex::default(),
-            number: AtomicU64::default(),
-            is_closed: AtomicBool::default(),
-        }
+        Self { folder, owned: Mutex::default(), is_closed: AtomicBool::default() }
     }
 
     /// Ends the processes of the plugin in this folder, because its content changed or it was disabled.
@@ -127,8 +121,7 @@ impl PluginProcesses {
         plugin: ServingPlugin<'_>,
         workspace: &Path,
     ) -> Result<ServingProcess, ToolError> {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let folder = ProgramFolder::make(&self.folder, number).map_err(|error| {
+        let folder = ProgramFolder::make(&self.folder).map_err(|error| {
             ToolError::new(Code::Runtime, format!("cannot make a folder for the process: {error}"))
                 .because(error)
         })?;

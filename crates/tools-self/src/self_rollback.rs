@@ -83,7 +83,7 @@ impl Tool for SelfRollback {
     const SPEC: Spec = Spec {
         name: "self_rollback",
         title: "Take back own change",
-        description: "List the commits of self_modify_source and self_create_plugin, or revert one. The tests run without the commit, and a human decides.",
+        description: "List the commits of self_modify_source and self_create_plugin, or take one back by its opposite. The tests run without the commit, and a human decides.",
         example: Example {
             files: &[],
             arguments: r#"{"action": "list"}"#,

@@ -91,9 +91,10 @@ fn script(modules: &Path) -> PathBuf {
 
 fn configuration(modules: &Path) -> String {
     let entry = |number: usize| {
-        let script = script(modules);
+        let (script, modules) = (script(modules), modules.display());
+        let script = script.display();
         format!(
-            "  s{number}: {{command: node, args: [{script:?}, stdio], shows: [{modules:?}], level: safe}}\n"
+            "  s{number}: {{command: node, args: [\"{script}\", stdio], shows: [\"{modules}\"], level: safe}}\n"
         )
     };
     format!("catalogue: gateway\nmcp_servers:\n{}", (0..SERVERS).map(entry).collect::<String>())
