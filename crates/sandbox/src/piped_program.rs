@@ -162,6 +162,13 @@ impl PipedProgram {
         part.map(|part| String::from_utf8_lossy(&part.bytes).trim().to_owned()).unwrap_or_default()
     }
 
+    /// Ends every process of the cell, and returns what the program printed last besides its answers. Blocks. Before
+    /// the end, the last output may still be on its way.
+    pub fn final_words(&self) -> String {
+        self.end();
+        self.last_words()
+    }
+
     /// Returns the beginning of what the program printed besides its answers, and the number of all bytes.
     ///
     /// # Errors

@@ -127,9 +127,12 @@ impl Connection {
         self.listed.lock().as_ref()?.tools.get(tool).cloned()
     }
 
-    /// Returns what the program printed last; empty for a server behind a URL.
-    pub(crate) fn last_words(&self) -> String {
-        self.program.as_ref().map(|program| words(program)).unwrap_or_default()
+    /// Returns what the program of a closed connection printed last; empty for a server behind a URL.
+    pub(crate) async fn final_words(&self) -> String {
+        match &self.program {
+            Some(program) if self.client.closed().is_some() => words(program).await,
+            _ => String::new(),
+        }
     }
 
     /// Ends every process of the server, and waits until they have ended. Blocks.
@@ -145,8 +148,11 @@ impl Connection {
     }
 }
 
-fn words(program: &PipedProgram) -> String {
-    clean_line(&program.last_words(), LONGEST_WORDS)
+/// Ends a program, and returns what it printed last.
+async fn words(program: &Arc<PipedProgram>) -> String {
+    let program = program.clone();
+    let words = tokio::task::spawn_blocking(move || program.final_words()).await.unwrap_or_default();
+    clean_line(&words, LONGEST_WORDS)
 }
 
 fn failed(server: &str, error: ClientError, words: &str) -> ToolError {
@@ -205,7 +211,10 @@ async fn in_cell(
     let calls = OwnCalls::new(start.settings.may_sample && !start.is_shared, root);
     let begun = Client::over_streams(streams, options(start, first, calls.clone(), true)).await;
     drop(until_connected);
-    let client = begun.map_err(|error| (error, words(&program)))?;
+    let client = match begun {
+        Ok(client) => client,
+        Err(error) => return Err((error, words(&program).await)),
+    };
     Ok(Connection { client, calls, program: Some(program), transport: None, listed: Mutex::default() })
 }
 

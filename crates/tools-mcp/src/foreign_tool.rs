@@ -127,15 +127,17 @@ impl ForeignTool {
             let times = running.samples();
             context.warn(format!("the MCP server {} asked the caller's model {times} times", self.server));
         }
-        let answer = answered.map_err(|error| {
-            let words = connection.last_words();
-            let mut failed = failure::of_client(&self.server, error, true);
-            if !words.is_empty() && connection.client.closed().is_some() {
-                failed.message = format!("{}; it printed: {words}", failed.message);
+        match answered {
+            Ok(answer) => answer::converted((&self.server, &self.tool), answer, context.shows_pictures),
+            Err(error) => {
+                let mut failed = failure::of_client(&self.server, error, true);
+                let words = connection.final_words().await;
+                if !words.is_empty() {
+                    failed.message = format!("{}; it printed: {words}", failed.message);
+                }
+                Err(failed)
             }
-            failed
-        })?;
-        answer::converted((&self.server, &self.tool), answer, context.shows_pictures)
+        }
     }
 }
 

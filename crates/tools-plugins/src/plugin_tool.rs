@@ -168,6 +168,11 @@ impl PluginTool {
                     continue;
                 }
                 Ok(line) => plugins::read_answer(&line, &self.output).map_err(|fault| Failed::by(&fault)),
+                Err(broken @ Broken::Ended) => {
+                    // The last output may still be on its way.
+                    serving.program.end();
+                    Err(outcome::broken(context, broken))
+                }
                 Err(broken) => Err(outcome::broken(context, broken)),
             };
             break answer.map_err(|failed| failed.with_stderr(&serving.program.last_words()));
