@@ -19,6 +19,7 @@ mod measure;
 mod plugins;
 mod report;
 mod schedules;
+mod scripts;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ struct Samples {
     schedules: schedules::Samples,
     agents: agents::Samples,
     plugins: usize,
+    scripts: usize,
     gateway: gateway::Samples,
 }
 
@@ -73,6 +75,7 @@ impl Samples {
         schedules: schedules::Samples { jobs: 9_900, firings: 30 },
         agents: agents::Samples { turns: 200, questions: 60, agents: 100 },
         plugins: 300,
+        scripts: 30,
         gateway: gateway::Samples { calls: 2_000, starts: 20 },
     };
     const QUICK: Self = Self {
@@ -87,6 +90,7 @@ impl Samples {
         schedules: schedules::Samples { jobs: 100, firings: 3 },
         agents: agents::Samples { turns: 20, questions: 6, agents: 10 },
         plugins: 30,
+        scripts: 3,
         gateway: gateway::Samples { calls: 200, starts: 3 },
     };
 }
@@ -108,6 +112,8 @@ pub(crate) enum Part {
     Agents,
     /// Calls of plugins whose process waits, or starts, beside a command
     Plugins,
+    /// Scripts with many calls, compared with the same calls one by one
+    Scripts,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
     /// Calls of another MCP server through Handfast, compared with those of the bare server
@@ -186,6 +192,14 @@ pub(crate) fn run(
         write(&workspace.join("small.txt"), "x")?;
         let server = handfast(&folder, &real(&workspace)?, &binary);
         report::plugins::print(&plugins::all(&server, &folder, &binary, samples.plugins)?)?;
+    }
+    if wants(Part::Scripts) {
+        let folder = folder.join("scripts");
+        let workspace = folder.join("workspace");
+        write(&workspace.join("small.txt"), "x")?;
+        let workspace = real(&workspace)?;
+        let server = handfast(&folder, &workspace, &binary);
+        report::scripts::print(&scripts::all(&server, &workspace, samples.scripts)?)?;
     }
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;

@@ -7,6 +7,7 @@ pub(super) mod gateway;
 pub(super) mod http;
 pub(super) mod plugins;
 pub(super) mod schedules;
+pub(super) mod scripts;
 
 use std::io::Write as _;
 use std::time::Duration;
