@@ -6,6 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod agents_below;
 mod agents_hostile;
 mod agents_questions;
+mod agents_tools;
 mod agents_seen;
 mod approval_prompts;
 mod approvals;

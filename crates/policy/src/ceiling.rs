@@ -4,6 +4,7 @@
 //! of a sub-caller gives it the meeting of its own ceiling and the wanted one. So no chain of
 //! callers gains rights.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -25,6 +26,8 @@ pub struct Ceiling {
     pub may_ask: bool,
     /// Time from which every call is denied.
     pub expires_at: Option<Timestamp>,
+    /// Canonical names of the tools that may be called; `None` for all.
+    pub tools: Option<Arc<BTreeSet<String>>>,
     /// Policies that must all agree, in addition to that of the runtime. Each must be compiled for
     /// the workspace of the runtime: with a policy for another workspace every call is denied.
     pub policies: Vec<Arc<Policy>>,
@@ -157,6 +160,7 @@ impl Default for Ceiling {
             mode: Mode::FullAuto,
             may_ask: true,
             expires_at: None,
+            tools: None,
             policies: Vec::new(),
         }
     }
@@ -179,12 +183,17 @@ impl Ceiling {
             (Some(one), Some(two)) => Some(one.min(two)),
             (one, two) => one.or(two),
         };
+        let tools = match (&self.tools, &other.tools) {
+            (Some(one), Some(two)) => Some(Arc::new(one.intersection(two).cloned().collect())),
+            (one, two) => one.as_ref().or(two.as_ref()).cloned(),
+        };
         let met = Ceiling {
             level: self.level.min(other.level),
             effects: self.effects.both(other.effects),
             mode: self.mode.max(other.mode),
             may_ask: self.may_ask && other.may_ask,
             expires_at,
+            tools,
             policies: self.policies.clone(),
         };
         other.policies.iter().cloned().fold(met, Ceiling::with_policy)
@@ -214,9 +223,13 @@ impl Ceiling {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// Returns the first bound that a call exceeds by its level, its time or its effects, whatever
+    /// Returns the first bound that a call exceeds by its tool, its level, its time or its effects, whatever
     /// the lists allow.
-    fn overstepped(&self, level: Level, parts: &[Part], background: bool) -> Option<(String, String)> {
+    fn overstepped(&self, level: Level, request: &Request<'_>) -> Option<(String, String)> {
+        let Request { tool, parts, background, .. } = *request;
+        if self.tools.as_ref().is_some_and(|tools| !tools.contains(tool)) {
+            return Some(("tools".to_owned(), format!("{tool} is none of the tools of this caller")));
+        }
         if level > self.level {
             let entry = format!("level {}", self.level);
             return Some((entry, format!("calls of level {level} are above the limit of this caller")));
@@ -245,6 +258,7 @@ impl PartialEq for Ceiling {
             && self.mode == other.mode
             && self.may_ask == other.may_ask
             && self.expires_at == other.expires_at
+            && self.tools == other.tools
             && has_all(self, other)
             && has_all(other, self)
     }
@@ -353,7 +367,7 @@ impl Policy {
             ..own.clone()
         };
         if let Some((entry, reason)) =
-            bounds.ceiling.overstepped(own.level, request.parts, request.background)
+            bounds.ceiling.overstepped(own.level, request)
             && own.verdict != Verdict::Deny
         {
             return deny(&entry, reason);

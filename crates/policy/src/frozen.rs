@@ -1,5 +1,8 @@
 //! A ceiling in a form that is stored, for work that goes on without its creator.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tool::Level;
@@ -22,6 +25,9 @@ pub struct FrozenCeiling {
     /// Time from which every call is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// Canonical names of the tools that may be called; absent for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<BTreeSet<String>>,
     /// Name of the profile at that time.
     pub profile: String,
 }
@@ -47,6 +53,7 @@ impl FrozenCeiling {
             mode: ceiling.mode.max(policy.mode()),
             may_ask: ceiling.may_ask,
             expires_at: ceiling.expires_at,
+            tools: ceiling.tools.as_deref().cloned(),
             profile: policy.profile().to_owned(),
         })
     }
@@ -68,6 +75,7 @@ impl FrozenCeiling {
             mode: self.mode,
             may_ask: self.may_ask,
             expires_at: self.expires_at,
+            tools: self.tools.clone().map(Arc::new),
             policies: Vec::new(),
         }
     }
@@ -88,6 +96,7 @@ mod tests {
             mode: Mode::SmartAuto,
             may_ask: true,
             expires_at: Some(Timestamp::UNIX_EPOCH),
+            tools: Some(["file_read".to_owned()].into()),
             profile: "normal".to_owned(),
         }
     }
@@ -101,6 +110,7 @@ mod tests {
             (Level::Destructive, Mode::SmartAuto, true)
         );
         assert_eq!(ceiling.expires_at, Some(Timestamp::UNIX_EPOCH));
+        assert_eq!(ceiling.tools, Some(Arc::new(["file_read".to_owned()].into())));
         let allowed = EffectKind::ALL.map(|kind| ceiling.effects.has(kind));
         assert_eq!(allowed, [true, false, false, true, true, false, false, false, false]);
     }

@@ -30,6 +30,12 @@ impl AgentIdentity {
         self.principal.lock().clone()
     }
 
+    /// Puts all further calls under a ceiling, in addition to the limits before.
+    pub(crate) fn narrow(&self, ceiling: &Ceiling) {
+        let mut principal = self.principal.lock();
+        *principal = principal.clone().within(ceiling);
+    }
+
     /// Puts all further calls under the profile that a model's provider is bound to, in addition to the rules
     /// before: what one provider's model was denied, another one's model does not get. Returns the name of
     /// the profile; `None` if the provider is bound to none.
@@ -45,9 +51,7 @@ impl AgentIdentity {
         let found = tokio::task::spawn_blocking(move || reload.policy_of_label(store.as_ref(), &label));
         let found = found.await??;
         if let Some((profile, policy)) = found {
-            let ceiling = Ceiling::default().with_policy(Arc::new(policy));
-            let mut principal = self.principal.lock();
-            *principal = principal.clone().within(&ceiling);
+            self.narrow(&Ceiling::default().with_policy(Arc::new(policy)));
             *self.profile.lock() = Some(profile);
         }
         self.providers.lock().insert(provider.to_owned());

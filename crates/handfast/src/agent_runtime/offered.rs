@@ -12,21 +12,23 @@ use llm::ToolDefinition;
 pub(crate) struct OfferedTools {
     pub(crate) definitions: Vec<ToolDefinition>,
     pub(crate) reading: BTreeSet<String>,
+    /// Canonical names of the offered tools, and of those that only Handfast itself calls.
+    pub(crate) callable: Arc<BTreeSet<String>>,
     /// The dialect's names of the tools that notes mention.
     pub(crate) restore: Option<String>,
     pub(crate) read: Option<String>,
 }
 
 impl OfferedTools {
-    /// Offers the tools of a catalogue, or those that are named.
+    /// Offers the tools of a catalogue, or those that are named; in both cases none beyond those of `above`.
     ///
     /// # Errors
     /// If a name is none of a tool, with the nearest one.
     pub(crate) fn of(
         engine: &Engine,
-        dialect: Dialect,
-        catalogue: CatalogueKind,
+        (dialect, catalogue): (Dialect, CatalogueKind),
         named: Option<&[String]>,
+        above: Option<&BTreeSet<String>>,
     ) -> Result<Self, String> {
         let all = engine.tools();
         if let Some(unknown) =
@@ -40,7 +42,10 @@ impl OfferedTools {
             Some(named) => named.iter().any(|name| name == tool.name()),
             None => catalogue.lists(tool.as_ref()),
         };
-        let offered: Vec<_> = all.iter().filter(is_offered).cloned().collect();
+        let is_allowed = |tool: &&Arc<dyn tool::AnyTool>| above.is_none_or(|above| above.contains(tool.spec().name));
+        let offered: Vec<_> = all.iter().filter(is_offered).filter(is_allowed).cloned().collect();
+        let callable = offered.iter().chain(all.iter().filter(|tool| !tool.is_listed()));
+        let callable = callable.map(|tool| tool.spec().name.to_owned()).collect();
         let definitions = offered.iter().map(|tool| {
             let shown = model_tool(tool.as_ref(), dialect);
             ToolDefinition { name: shown.name, description: shown.description, schema: shown.schema }
@@ -52,6 +57,6 @@ impl OfferedTools {
             all.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name().to_owned())
         };
         let (restore, read) = (name_of("checkpoint_restore"), name_of("output_read"));
-        Ok(Self { definitions, reading, restore, read })
+        Ok(Self { definitions, reading, callable: Arc::new(callable), restore, read })
     }
 }

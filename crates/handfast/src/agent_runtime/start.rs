@@ -1,5 +1,6 @@
 //! The start of an agent: its model, its tools, its limits and its instructions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -160,9 +161,13 @@ impl AgentRuntime {
         let human = principal.asker.clone();
         let identity = AgentIdentity::new(principal);
         identity.bind(self, &model_name).await?;
-        let offered = self.offered(definition.tools.as_deref())?;
+        let above = identity.principal().ceiling().tools.clone();
+        let offered = self.offered(definition.tools.as_deref(), above.as_deref())?;
+        let allowed = definition.tools.is_some().then(|| offered.callable.clone());
         let tools = EngineTools::new(self.engine.clone(), identity.clone(), questions, self.dialect, offered);
         let system = self.instructions(&definition.instructions, &tools).await;
+        // Last, because the instructions of the project are read by a call.
+        identity.narrow(&Ceiling { tools: allowed, ..Ceiling::default() });
         let usual = Bounds::default();
         let bounds = Bounds { steps: max_steps.or(definition.max_steps).unwrap_or(usual.steps), ..usual };
         let model = Arc::new(EngineModel {
@@ -222,14 +227,19 @@ impl AgentRuntime {
         Ok(MainAgent { live, mailbox, tree: tree.clone(), running: Mutex::new(Some(running)) })
     }
 
-    /// Returns the tools of an agent that names some, or none.
-    fn offered(&self, named: Option<&[String]>) -> Result<Arc<OfferedTools>, Failure> {
-        if let Some(known) = self.offered.get().filter(|_| named.is_none()) {
+    /// Returns the tools of an agent that names some, or none. `above` has those that the agent above it may call.
+    fn offered(
+        &self,
+        named: Option<&[String]>,
+        above: Option<&BTreeSet<String>>,
+    ) -> Result<Arc<OfferedTools>, Failure> {
+        let is_usual = named.is_none() && above.is_none();
+        if let Some(known) = self.offered.get().filter(|_| is_usual) {
             return Ok(known.clone());
         }
-        let offered = OfferedTools::of(&self.engine, self.dialect, self.catalogue, named);
+        let offered = OfferedTools::of(&self.engine, (self.dialect, self.catalogue), named, above);
         let offered = Arc::new(offered.map_err(|problem| Failure::usage(format!("the agent: {problem}")))?);
-        Ok(if named.is_none() { self.offered.get_or_init(|| offered).clone() } else { offered })
+        Ok(if is_usual { self.offered.get_or_init(|| offered).clone() } else { offered })
     }
 
     /// Returns the instructions: those of every agent, of the project, and of the agent's file.

@@ -137,6 +137,10 @@ fn any_ceiling(random: &mut Random, agreeing: &[Arc<Policy>]) -> Ceiling {
         may_ask: random.below(3) > 0,
         expires_at: (random.below(2) == 0)
             .then(|| jiff::Timestamp::from_second(i64::try_from(random.below(100)).unwrap()).unwrap()),
+        tools: (random.below(3) == 0).then(|| {
+            let named = ["shell_execute", "file_read", "file_write", "x"].into_iter();
+            Arc::new(named.filter(|_| random.below(3) > 0).map(str::to_owned).collect())
+        }),
         ..Ceiling::default()
     };
     for policy in agreeing {
