@@ -32,10 +32,13 @@ impl Engine {
             return Err(ToolError::new(Code::Permission, message).hint("call the tools from one script"));
         }
         let (rules, denied) = (call.rules(self), call.reach(self).denied());
+        // The scripts of a session share a network that reaches nothing, so that their cells can wait in it.
+        let network = format!("{} scripts", call.owner());
+        call.network_in_use = Some(self.networks.enter(&network, call.resource_owner()));
         let engine = Arc::downgrade(self);
         call.lasting_cell = Some(Arc::new(CellSource::new(call.owner(), move |request| {
             let engine = engine.upgrade().ok_or("the runtime has ended")?;
-            Ok(engine.script_cell(&rules, &denied, request)?)
+            Ok(engine.script_cell(&rules, &denied, (&network, request))?)
         })));
         Ok(())
     }
@@ -44,7 +47,7 @@ impl Engine {
         &self,
         policy: &Policy,
         denied: &Arc<DeniedFiles>,
-        request: CellRequest,
+        (network, request): (&str, CellRequest),
     ) -> Result<(CellSpec, CellHost), ToolError> {
         if !self.isolations.of(policy)?.can_give_network() {
             // Another isolation hides neither the user's files nor the servers of this machine.
@@ -71,7 +74,11 @@ impl Engine {
             ..CellSpec::default()
         };
         whole_host.kept_home = None;
-        (whole_host.spawner, whole_host.network) = (None, None);
+        whole_host.network = None;
+        if whole_host.spawner.is_some() && self.networks.settle(network, &mut whole_host).is_err() {
+            // A cell that waits for nobody has a network of its own.
+            whole_host.spawner = None;
+        }
         Ok((spec, whole_host))
     }
 }
