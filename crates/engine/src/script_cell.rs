@@ -76,7 +76,7 @@ impl Engine {
         whole_host.kept_home = None;
         whole_host.network = None;
         if whole_host.spawner.is_some() && self.networks.settle(network, &mut whole_host).is_err() {
-            // A cell that waits for nobody has a network of its own.
+            // A cell that is made for one call has a network of its own.
             whole_host.spawner = None;
         }
         Ok((spec, whole_host))

@@ -47,10 +47,13 @@ pub(crate) struct OwnProject {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TestCommands {
     /// Whole suite, which also decides about modifications.
+    #[schemars(extend("examples" = [["cargo", "test"]]))]
     all: Option<Vec<String>>,
     /// Part without plugins.
+    #[schemars(extend("examples" = [["cargo", "test", "--lib"]]))]
     core: Option<Vec<String>>,
     /// Tests of one plugin.
+    #[schemars(extend("examples" = [["cargo", "test", "-p", "{target}"]]))]
     plugin: Option<Vec<String>>,
 }
 
@@ -122,7 +125,7 @@ mod tests {
         for wrong in [
             "'a b': {folder: .}",
             "a: {folder: ., timeout_seconds: 0}",
-            "a: {folder: ., tests: {all: ['x\n']}}",
+            "a: {folder: ., tests: {all: [\"x\\n\"]}}",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -96,6 +96,11 @@ mod tests {
                     serde_json::json!({ "models": { "providers": { "local": provider } } })
                 }
                 "BudgetPlace" => serde_json::json!({ "models": { "providers": {}, "budget": inner } }),
+                "OwnProject" => {
+                    let project = with(serde_json::json!({"folder": "."}), key);
+                    serde_json::json!({ "self": { "app": project } })
+                }
+                "TestCommands" => serde_json::json!({ "self": { "app": { "folder": ".", "tests": inner } } }),
                 "Scopes" => {
                     let mut oauth = whole["properties"]["oauth"]["examples"][0].clone();
                     oauth["scopes"] = inner;
