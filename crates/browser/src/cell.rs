@@ -13,11 +13,14 @@ use sandbox::{
 };
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::arguments::Settings;
 use crate::browser::Browser;
 use crate::error::BrowserError;
 
+/// Time within which a program whose pipe has ended counts as ended.
+const END: Duration = Duration::from_secs(1);
 /// Folder for downloads.
 const DOWNLOADS: &str = "downloads";
 /// Folder of the profile in the cell, in memory.
@@ -82,14 +85,16 @@ impl BrowserInCell {
         let open = |error: io::Error| failed("its pipes", &error);
         let writer = pipe::Sender::from_owned_fd(input).map_err(open)?;
         let reader = pipe::Receiver::from_owned_fd(output).map_err(open)?;
-        let started = tokio::select! {
-            connected = Browser::connect(reader, writer, settings) => connected,
-            _ = has_ended.wait_for(|ended| *ended) => {
-                Err(BrowserError::Start { reason: last_words(&process) })
-            }
-        };
+        let connected = Browser::connect(reader, writer, settings).await;
         drop(until_connected);
-        started.map(|browser| Self { browser, process })
+        match connected {
+            Ok(browser) => Ok(Self { browser, process }),
+            // The pipe of a program that ends looks ended shortly before the program counts as ended.
+            Err(error) => match timeout(END, has_ended.wait_for(|ended| *ended)).await {
+                Ok(_) => Err(BrowserError::Start { reason: last_words(&process) }),
+                Err(_) => Err(error),
+            },
+        }
     }
 
     /// Returns the folder for the downloads of pages, the same in the cell and here.
