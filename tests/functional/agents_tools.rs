@@ -23,7 +23,10 @@ fn an_agent_reaches_no_tool_that_its_file_does_not_name() {
             &[
                 ("run_code", json!({ "code": script })),
                 ("tool_call", json!({"name": "file_write", "arguments": write("called")})),
-                ("schedule_task", json!({"name": "later", "task_goal": "tool: file_write", "schedule": "in 2 hours"})),
+                (
+                    "schedule_task",
+                    json!({"name": "later", "task_goal": "tool: file_write", "schedule": "in 2 hours"}),
+                ),
                 ("create_agent", json!({"task_description": "Below."})),
             ],
         ),
@@ -50,6 +53,9 @@ fn an_agent_reaches_no_tool_that_its_file_does_not_name() {
         });
         let text = script.unwrap()["text"].to_string();
         let outcome = if reaches { "written" } else { "EPERMISSION" };
-        assert!(text.contains(&format!("script {outcome}")) && text.contains(&format!("inner {outcome}")), "{text}");
+        assert!(
+            text.contains(&format!("script {outcome}")) && text.contains(&format!("inner {outcome}")),
+            "{text}"
+        );
     }
 }

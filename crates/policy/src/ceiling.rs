@@ -366,8 +366,7 @@ impl Policy {
             hint: Some("the creator of this caller must make the call, or allow the caller more".to_owned()),
             ..own.clone()
         };
-        if let Some((entry, reason)) =
-            bounds.ceiling.overstepped(own.level, request)
+        if let Some((entry, reason)) = bounds.ceiling.overstepped(own.level, request)
             && own.verdict != Verdict::Deny
         {
             return deny(&entry, reason);

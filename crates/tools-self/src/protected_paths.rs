@@ -1,7 +1,9 @@
 //! The files of a project that no self-modification may touch. Pure: the caller has resolved the path.
 
 /// Files and folders of every project: what runs by itself, and what decides about calls.
-const OF_EVERY_PROJECT: [&str; 28] = [
+const OF_EVERY_PROJECT: [&str; 30] = [
+    ".handfast-trial",
+    ".handfast-message",
     ".git",
     ".gitattributes",
     ".gitmodules",

@@ -88,6 +88,10 @@ impl Tool for SelfModifySource {
             let problem = format!("is longer than {LARGEST_SOURCE} bytes");
             return Err(ToolError::validation("new_content", problem));
         }
+        if args.new_content.contains('\0') {
+            let problem = "has a NUL character, so no difference could be shown";
+            return Err(ToolError::validation("new_content", problem));
+        }
         for (field, text) in [("change_description", &args.change_description), ("reason", &args.reason)] {
             if text.trim().is_empty() || text.chars().count() > LONGEST_TEXT {
                 let problem = format!("must have 1 to {LONGEST_TEXT} characters");

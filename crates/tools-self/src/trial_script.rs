@@ -16,13 +16,14 @@ const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// Functions of every script. `refuse WORD DETAILS` ends the script with a reason.
 ///
 /// The repository's own configuration can name programs: hooks, filters, the file system monitor, signing. Hooks,
-/// the monitor and signing are switched off, and filters run in the cell like the tests.
+/// the monitor and signing are switched off, and filters run in the cell like the tests. Replaced and grafted objects
+/// would show another difference than the one that is committed, and a revert would follow renames to other files.
 const FUNCTIONS: &str = r#"set -u
-export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_EDITOR=true GIT_PAGER=cat
+export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null GIT_EDITOR=true GIT_PAGER=cat
 export GIT_AUTHOR_NAME=Handfast GIT_AUTHOR_EMAIL=handfast@localhost GIT_COMMITTER_NAME=Handfast GIT_COMMITTER_EMAIL=handfast@localhost
 say() { printf '\n%s %s\n' "$mark" "$1"; }
 refuse() { say "refused $1"; printf '%s\n' "${2-}" | head -c 20000; exit 3; }
-g() { git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false -c commit.gpgSign=false -c submodule.recurse=false -c core.quotePath=false "$@"; }
+g() { git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false -c commit.gpgSign=false -c submodule.recurse=false -c core.quotePath=false -c merge.renames=false -c merge.directoryRenames=false -c diff.renames=false "$@"; }
 no_links() {
   at=$1; rest=$2
   while [ -n "$rest" ]; do
@@ -130,7 +131,7 @@ impl Script<'_> {
     ) -> String {
         format!(
             "{}{CLEAN}{}{WORKTREE}{}tree=$(g write-tree) || refuse git\nsay \"tree $tree\"\nsay diff\n\
-             g diff --cached --no-color --no-ext-diff --no-textconv | head -c {MOST_BYTES}\n{}",
+             g diff --cached --text --no-renames --no-color --no-ext-diff --no-textconv | head -c {MOST_BYTES}\n{}",
             self.begin(),
             same(base),
             make(change),

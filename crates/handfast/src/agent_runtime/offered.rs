@@ -42,7 +42,8 @@ impl OfferedTools {
             Some(named) => named.iter().any(|name| name == tool.name()),
             None => catalogue.lists(tool.as_ref()),
         };
-        let is_allowed = |tool: &&Arc<dyn tool::AnyTool>| above.is_none_or(|above| above.contains(tool.spec().name));
+        let is_allowed =
+            |tool: &&Arc<dyn tool::AnyTool>| above.is_none_or(|above| above.contains(tool.spec().name));
         let offered: Vec<_> = all.iter().filter(is_offered).filter(is_allowed).cloned().collect();
         let callable = offered.iter().chain(all.iter().filter(|tool| !tool.is_listed()));
         let callable = callable.map(|tool| tool.spec().name.to_owned()).collect();

@@ -88,6 +88,8 @@ class Tools:
 
 
 def run():
+    # What was printed before a kill is shown.
+    sys.stdout.reconfigure(line_buffering=True)
     channel = Channel()
     tools = Tools(channel)
     sys.modules["tools"] = tools
