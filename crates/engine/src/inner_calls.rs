@@ -27,7 +27,11 @@ impl CallsWithin {
 
 impl InnerCalls for CallsWithin {
     fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
-        self.engine.tools()
+        let principal = self.engine.principal_of(&self.call);
+        let Some(allowed) = principal.and_then(|principal| principal.ceiling().tools.clone()) else {
+            return self.engine.tools();
+        };
+        self.engine.tools().iter().filter(|tool| allowed.contains(tool.spec().name)).cloned().collect()
     }
 
     fn call(&self, tool: String, arguments: Value) -> BoxFuture<'_, Result<CallResult, ToolError>> {

@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::cell;
 use crate::cell_spec::{Network, Rules, SpecifiedCell};
 use crate::connections::CallConnections;
-use crate::denied::{DeniedFiles, Writes};
+use crate::denied::{DeniedFiles, MaskSet, Writes};
 
 /// Bytes that are kept of what such a program itself prints.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
@@ -127,6 +127,7 @@ impl Engine {
             }
             _ => self.cell_apart(policy, isolation, request.folder.clone()),
         };
+        show(policy, &parts.denied, request, &mut spec)?;
         if request.is_shared {
             let _entered = self.networks.enter(SHARED, Owner::Runtime);
             let network = Network { owner: SHARED.to_owned(), rules: Rules::These(self.policy.clone()) };
@@ -204,6 +205,33 @@ impl Engine {
         spec.output_limit = OUTPUT_LIMIT;
         Ok((spec, host))
     }
+}
+
+/// Shows the further files of a request, without those that are denied.
+///
+/// # Errors
+/// `EUNAVAILABLE` if Handfast's own files lie there.
+fn show(
+    policy: &Policy,
+    denied: &Arc<DeniedFiles>,
+    request: &CellRequest,
+    spec: &mut CellSpec,
+) -> Result<(), ToolError> {
+    if request.shows.is_empty() {
+        return Ok(());
+    }
+    let overlap = |shown: &&PathBuf| {
+        let real = shown.canonicalize().unwrap_or_else(|_| (*shown).clone());
+        policy.protected().any(|own| own.starts_with(&real) || real.starts_with(own))
+    };
+    if let Some(shown) = request.shows.iter().find(overlap) {
+        let message = format!("`shows`: the files of Handfast lie in or around {}", shown.display());
+        return Err(ToolError::new(Code::Unavailable, message).hint("name a folder apart from them"));
+    }
+    let MaskSet { marked, .. } = denied.below(&request.shows, Writes::AtOnce)?;
+    spec.masked.extend(marked.hidden);
+    spec.read_only.extend(request.shows.iter().cloned());
+    Ok(())
 }
 
 /// Lets the connections pass that the decision about the call already covers.

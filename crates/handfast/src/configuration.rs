@@ -27,6 +27,7 @@ use crate::models::models;
 use crate::notify::QuestionHandling;
 use crate::own_projects::registered;
 use crate::places::{open_store, place, state_folder, under_every_name};
+use crate::plugin_tools::PluginPlaces;
 use crate::report::{self, Warn};
 use crate::run_options::{Author, RunOptions};
 use crate::toolchains;
@@ -381,6 +382,7 @@ impl Configuration {
         let trusted = files.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
         let servers = trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone());
         let mcp_servers = mcp_servers::merged(servers, &place.workspace, store, warn)?;
+        let names = canonical.iter().chain(&own).map(|tool| tool.spec().name);
         let at_start = AtStart { mcp_servers, ..files.at_start(options, dialect) };
         Ok(Self {
             at_start,
@@ -414,7 +416,7 @@ impl Configuration {
             written,
             workspace: place.workspace.clone(),
             home: host_environment.home.clone(),
-            tools: canonical.iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            tools: names.chain(PluginPlaces::stored_names(state)).collect(),
             canonical,
             needed,
             own,

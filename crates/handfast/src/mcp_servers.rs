@@ -36,10 +36,21 @@ pub(crate) fn project_hash(path: &Path) -> Result<Option<Hash>, Failure> {
     Ok(text.map(|text| Hash::of(text.as_bytes())))
 }
 
+/// Keys of a server that count in a configuration of Handfast alone, because they give a server more.
+const OWN_KEYS: [&str; 6] = ["level", "trust_annotations", "shared", "workspace", "shows", "sampling"];
+
 /// Returns the servers of a project's file, if the user trusts it in its present form.
 fn of_project(workspace: &Path, store: &dyn Store, warn: Warn) -> Result<Map<String, Value>, Failure> {
     let path = workspace.join(PROJECT_FILE);
-    let Some(text) = config::text(&path).map_err(Failure::usage)? else { return Ok(Map::new()) };
+    let text = match config::text(&path) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Map::new()),
+        Err(problem) => {
+            // The file may be meant for other programs, and nobody has trusted it in this form.
+            warn(&format!("the MCP servers of {} are not used: {problem}", path.display()));
+            return Ok(Map::new());
+        }
+    };
     let real = path.canonicalize()?;
     if store.trust().trusted_hash(&real)? != Some(Hash::of(text.as_bytes())) {
         // Most projects with such a file mean other programs, so nothing is said unless it was trusted once.
@@ -53,7 +64,19 @@ fn of_project(workspace: &Path, store: &dyn Store, warn: Warn) -> Result<Map<Str
     }
     let file: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("{} is not valid JSON: {error}", path.display())))?;
-    Ok(file.get(PROJECT_KEY).and_then(Value::as_object).cloned().unwrap_or_default())
+    let mut servers = file.get(PROJECT_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, server) in &mut servers {
+        let Some(entry) = server.as_object_mut() else { continue };
+        for key in OWN_KEYS {
+            if entry.shift_remove(key).is_some() {
+                warn(&format!(
+                    "`{key}` of the MCP server {} is left out: it counts only in a configuration of Handfast",
+                    tool::visible(name)
+                ));
+            }
+        }
+    }
+    Ok(servers)
 }
 
 /// Returns the servers of the trusted configuration files, the most important one last, and of the project's own

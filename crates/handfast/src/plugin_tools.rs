@@ -41,6 +41,12 @@ impl PluginPlaces {
         }
     }
 
+    /// Returns the names of the plugins that were ever enabled, which rules may name.
+    pub(crate) fn stored_names(state: &Path) -> Vec<&'static str> {
+        let stored = PluginStore::at(state.join(FOLDER)).all().unwrap_or_default();
+        stored.iter().filter_map(|plugin| tool::static_name(&plugin.state.name)).collect()
+    }
+
     /// Returns all plugins, those of the workspace first.
     pub(crate) fn all(&self) -> Vec<FoundPlugin> {
         self.sources.iter().flat_map(found_in).collect()
@@ -57,6 +63,18 @@ impl PluginPlaces {
     /// If there is none.
     pub(crate) fn find(&self, name: &str) -> Result<FoundPlugin, Failure> {
         let mut all = self.all();
+        let named: Vec<String> = all
+            .iter()
+            .filter(|found| found.name == name)
+            .map(|found| found.folder.display().to_string())
+            .collect();
+        if named.len() > 1 {
+            let name = tool::visible(name);
+            return Err(Failure::usage(format!(
+                "several plugins are named {name}: {}; rename one, or go to a folder without the other",
+                tool::visible(&named.join(", "))
+            )));
+        }
         if let Some(at) = all.iter().position(|found| found.name == name) {
             return Ok(all.swap_remove(at));
         }

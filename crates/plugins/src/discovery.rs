@@ -49,8 +49,13 @@ pub struct FoundPlugin {
     pub content: Result<(PluginFolder, Manifest), FolderError>,
 }
 
-/// Finds the plugins of a source, by their names. A source that does not exist has none.
+/// Finds the plugins of a source, by their names. A source that does not exist has none, and neither has one of a
+/// workspace that a link leads to.
 pub fn found_in(source: &PluginSource) -> Vec<FoundPlugin> {
+    let is_link = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
+    if source.kind == SourceKind::Workspace && source.folder.ancestors().take(2).any(is_link) {
+        return Vec::new();
+    }
     let entries = std::fs::read_dir(&source.folder).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries
         .map(|entry| entry.path())
@@ -90,5 +95,13 @@ mod tests {
         let seen: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.content.is_ok())).collect();
         assert_eq!(seen, [("empty", false), ("good", true)]);
         assert!(found_in(&PluginSource { folder: "/nowhere".into(), kind: SourceKind::User }).is_empty());
+        // A repository can have links that lead to any folder.
+        let linked = around.path().join("linked");
+        std::os::unix::fs::symlink(around.path(), &linked).unwrap();
+        for folder in [linked.clone(), linked.join("good")] {
+            assert!(found_in(&PluginSource { folder, kind: SourceKind::Workspace }).is_empty());
+        }
+        let plain = PluginSource { folder: around.path().to_owned(), kind: SourceKind::Workspace };
+        assert_eq!(found_in(&plain).len(), 2);
     }
 }

@@ -255,11 +255,16 @@ impl PluginStore {
     /// Copies allowed content, unless there is a copy of it.
     fn copy(&self, content: &PluginFolder) -> io::Result<()> {
         let target = self.copy_of(&content.hash);
-        if target.is_dir() {
+        if PluginFolder::read(&target).is_ok_and(|copy| copy.hash == content.hash) {
             return Ok(());
         }
         let around = self.folder.join("copies");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&around)?;
+        if target.exists() {
+            // A damaged copy makes room, and goes with the drafts.
+            let damaged = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(&around)?.keep();
+            std::fs::rename(&target, damaged.join("copy"))?;
+        }
         let draft = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(&around)?;
         content.write_to(draft.path())?;
         std::fs::set_permissions(draft.path(), std::fs::Permissions::from_mode(0o755))?;

@@ -104,7 +104,9 @@ impl Policy {
             // Rules name such a tool by its whole name (`deny_tools`), and the mode decides about its level.
             Effect::UseTool { server, tool, .. } => {
                 let shown = format!("the tool {tool} of {server}");
-                self.judge_name(format!("use {shown}"), &shown, None, None, None)
+                // The tool may be offered under a shorter name, which the rule does not know.
+                let denied = self.denied_tools.find(&format!("{server}__{tool}"));
+                self.judge_name(format!("use {shown}"), &shown, denied, None, None)
             }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);

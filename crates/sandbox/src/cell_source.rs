@@ -28,6 +28,8 @@ pub struct CellSource {
 pub struct CellRequest {
     /// Folder of the program itself, which the cell shows read-write.
     pub folder: PathBuf,
+    /// Further files and folders to show, read-only and without denied files.
+    pub shows: Vec<PathBuf>,
     /// View of the user's workspace.
     pub workspace: WorkspaceView,
     /// True if the program serves every session: its network then belongs to the runtime and reaches listed
@@ -50,7 +52,7 @@ pub enum WorkspaceView {
 impl CellRequest {
     /// Creates a request for a cell that shows nothing of the user.
     pub fn apart(folder: PathBuf) -> Self {
-        Self { folder, workspace: WorkspaceView::Hidden, is_shared: false }
+        Self { folder, shows: Vec::new(), workspace: WorkspaceView::Hidden, is_shared: false }
     }
 }
 

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::{CellRequest, CellSource, Exit, Lifetime, PipedAs, PipedProgram, ProgramFolder, ProgramPipes};
+use sandbox::{
+    CellRequest, CellSource, Exit, Lifetime, LimitInForce, PipedAs, PipedProgram, ProgramFolder, ProgramPipes,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tool::{Code, Context, InnerCalls, StopReason, ToolError};
+use tool::{Code, Context, EffectState, InnerCalls, StopReason, ToolError};
 
 use crate::Scripts;
 use crate::exchange::{self, LONGEST_LINE, Lines, Message};
@@ -33,6 +35,12 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time after which a script ends in any case. The deadline of its call comes before.
 const LIFETIME: Lifetime = Lifetime { idle: Duration::from_mins(15), absolute: Duration::from_mins(15) };
+
+/// Signal that ends a process at a limit.
+const SIGKILL: i32 = 9;
+
+/// Signal for a file that becomes too large.
+const SIGXFSZ: i32 = 25;
 
 /// Exit code of a shell that does not find the program.
 const NOT_FOUND: i64 = 127;
@@ -96,7 +104,7 @@ pub(crate) async fn run(
     let (made, failed) = (script.made, script.failed);
     let closed = tokio::task::spawn_blocking(move || close(&program)).await;
     let closed = closed.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
-    let (text, truncated, exit) = closed.map_err(|error| {
+    let (text, truncated, exit, exceeded) = closed.map_err(|error| {
         ToolError::new(Code::Runtime, "the output of the script cannot be read").because(error)
     })?;
     let exit_code = match (&end, exit) {
@@ -106,10 +114,13 @@ pub(crate) async fn run(
         (_, None) => 128,
     };
     let output = ScriptOutcome { output: text, exit_code, calls: made, failed_calls: failed, truncated };
+    // The calls of a script have effects of their own.
+    let effect = if made > failed { EffectState::Maybe } else { EffectState::None };
     let with_output = |error: ToolError| match serde_json::to_value(&output) {
-        Ok(data) => error.data(data),
-        Err(_) => error,
+        Ok(data) => error.effect(effect).data(data),
+        Err(_) => error.effect(effect),
     };
+    let is_killed = matches!(exit, Some(Exit::Signal(SIGKILL | SIGXFSZ)));
     match end {
         End::Stopped(reason) => Err(with_output(reason.into())),
         End::Failed(error) => Err(with_output(error)),
@@ -117,6 +128,13 @@ pub(crate) async fn run(
             let message = format!("there is no {} for scripts here", language.program());
             Err(with_output(ToolError::new(Code::Unavailable, message))
                 .hint("use the other language, or call the tools one by one"))
+        }
+        End::Gone if is_killed && exceeded.is_some() => {
+            let limit = exceeded.map(|limit| limit.to_string()).unwrap_or_default();
+            let error = ToolError::new(Code::Quota, format!("the script was killed at its {limit}"));
+            Err(with_output(
+                error.hint("use less, or raise the `limits` of the profile in the configuration"),
+            ))
         }
         End::Said(_) | End::Gone => Ok(output),
     }
@@ -190,14 +208,17 @@ fn start(
     Ok((program, pipes, has_ended))
 }
 
-/// Ends every process of a script. Returns what it printed, true if that is not all, and its exit status.
-fn close(program: &PipedProgram) -> io::Result<(String, bool, Option<Exit>)> {
+/// Remains of a script: its text, true if that is not all, its exit status, and the limit that ended a process.
+type Remains = (String, bool, Option<Exit>, Option<LimitInForce>);
+
+/// Ends every process of a script.
+fn close(program: &PipedProgram) -> io::Result<Remains> {
     let (exit, _) = program.exit();
     program.end();
     let (bytes, whole) = program.printed(OUTPUT_LIMIT)?;
     let is_cut = (bytes.len() as u64) < whole;
-    let exit = exit.or_else(|| program.exit().0);
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), is_cut, exit))
+    let (at_end, exceeded) = program.exit();
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), is_cut, exit.or(at_end), exceeded))
 }
 
 struct Script<'a> {

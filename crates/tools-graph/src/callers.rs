@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use codegraph::is_indexed;
 use cypher::{Graph, NodeId, Side, TypeId};
+use roots::{LastLink, Roots};
 use tool::{CodeCaller, CodeCallers, Context, EditedFile, EditedLines, EditedSymbol, ToolError};
 
 use crate::graphs::CodeGraphs;
@@ -40,6 +41,7 @@ impl CodeCallers for CodeGraphs {
             .answerable_unless(context, &is_late)
             .map_err(|error| if is_late() { late(within) } else { error })?;
         let graph = answerable.snapshot.graph.as_ref();
+        known(graph, context, &paths)?;
         let symbols = symbols_of(graph, &paths);
         let found = edited.iter().zip(&paths).map(|(file, path)| {
             let of_file = path.iter().flat_map(|path| below(&symbols, path));
@@ -57,6 +59,32 @@ impl CodeCallers for CodeGraphs {
         });
         Ok(found.collect())
     }
+}
+
+/// Checks that the graph knows each existing file of the edit whole. A file that is not there yet has no callers.
+///
+/// # Errors
+/// `EUNAVAILABLE` if ignore rules leave a file out, or the graph has a part of it.
+fn known(graph: &dyn Graph, context: &Context, paths: &[Option<String>]) -> Result<(), ToolError> {
+    let wanted = paths.iter().flatten().map(String::as_str).filter(|path| is_indexed(path));
+    let wanted: BTreeSet<&str> = wanted.collect();
+    let files = nodes(graph).filter(|node| kind(graph, *node) == "file");
+    let files = files.map(|node| (text(graph, node, "path"), text(graph, node, "gap")));
+    let files: Vec<_> = files.filter(|(path, _)| wanted.contains(path.as_ref())).collect();
+    let unknown = |path: &str, why: &str| {
+        ToolError::new(tool::Code::Unavailable, format!("the code graph {why} {path}"))
+    };
+    if let Some((path, _)) = files.iter().find(|(_, gap)| !gap.is_empty()) {
+        return Err(unknown(path, "knows only a part of"));
+    }
+    let roots = context.service::<Roots>()?;
+    for path in wanted {
+        let is_there = || roots.metadata(&context.place.workspace.join(path), LastLink::Keep).is_ok();
+        if !files.iter().any(|(known, _)| known.as_ref() == path) && is_there() {
+            return Err(unknown(path, "leaves out"));
+        }
+    }
+    Ok(())
 }
 
 fn late(within: Duration) -> ToolError {

@@ -231,9 +231,9 @@ async fn started(start: &Start<'_>, config: &StdioConfig) -> Result<(PipedProgra
         let failed = |doing: &str, error: &dyn std::fmt::Display| format!("{doing}: {error}");
         let folder = ProgramFolder::make(&folder).map_err(|error| failed("its folder", &error))?;
         let own = folder.path().to_owned();
-        let request = CellRequest { folder: own.clone(), workspace: settings.workspace, is_shared };
+        let shows = settings.shows.clone();
+        let request = CellRequest { folder: own.clone(), shows, workspace: settings.workspace, is_shared };
         let (mut spec, host) = source.cell(request).map_err(|error| failed("its cell", &error))?;
-        spec.read_only.extend(settings.shows.iter().cloned());
         let words = words_of(&config, &spec)?;
         for (name, value) in &config.env {
             let value = expanded(value, &spec)?;

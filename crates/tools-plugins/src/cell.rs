@@ -34,10 +34,7 @@ pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: St
             copy.clone_into(&mut cell.workspace);
             (cell.overlay, cell.overlay_only, cell.reads_only) = (None, false, true);
             // These are about the workspace, which the cell does not show.
-            cell.masked.clear();
-            cell.placeholders.clear();
-            cell.frozen.clear();
-            cell.frozen_where_direct.clear();
+            leave_out_workspace(&mut cell, &given.workspace);
         }
     }
     cell
@@ -58,12 +55,17 @@ pub(crate) fn met_serving(given: &CellSpec, uses: WorkspaceUse, copy: &Path, fol
         cell.read_only.push(given.workspace.clone());
     } else {
         folder.clone_into(&mut cell.workspace);
-        cell.masked.clear();
-        cell.placeholders.clear();
-        cell.frozen.clear();
-        cell.frozen_where_direct.clear();
+        leave_out_workspace(&mut cell, &given.workspace);
     }
     cell
+}
+
+/// Leaves out what is about files of the workspace. Denied files elsewhere stay hidden.
+fn leave_out_workspace(cell: &mut CellSpec, workspace: &Path) {
+    for paths in [&mut cell.masked, &mut cell.frozen, &mut cell.frozen_where_direct] {
+        paths.retain(|path| !path.starts_with(workspace));
+    }
+    cell.placeholders.clear();
 }
 
 /// Returns the live parts of the cell. A plugin has no part in the caches of other commands.

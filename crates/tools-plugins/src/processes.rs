@@ -126,6 +126,7 @@ impl PluginProcesses {
                 .because(error)
         })?;
         let request = CellRequest {
+            shows: Vec::new(),
             folder: folder.path().to_owned(),
             workspace: WorkspaceView::ReadOnly,
             is_shared: false,

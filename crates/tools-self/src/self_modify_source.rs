@@ -120,6 +120,7 @@ impl Tool for SelfModifySource {
             output.test_results = format!("not applied: {objection}\n{}", output.test_results);
             return Ok(output);
         }
+        trial.fits_a_question().map_err(|error| with_data(error, &output))?;
         let results = trial.results();
         let lines: Vec<&str> = results.lines().take(2).collect();
         let trailers = [("Handfast-Path", path.as_str()), ("Handfast-Tests", &lines.join("; "))];

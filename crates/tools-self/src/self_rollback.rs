@@ -142,6 +142,7 @@ impl SelfRollback {
         step(context, &tried.id, Step::Before).await?;
         step(context, &tried.id, Step::After).await?;
         drop(tried);
+        trial.fits_a_question()?;
         let results = trial.results();
         let passed = trial.found.lock().after.as_ref().is_some_and(|after| after.end == SuiteEnd::Passed);
         let lines: Vec<&str> = results.lines().take(2).collect();

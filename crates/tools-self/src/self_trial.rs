@@ -240,6 +240,7 @@ pub(crate) fn refused(reason: &str, details: &str) -> ToolError {
         "ignored" => made(Code::Validation, format!("`path`: git does not take the file: {details}")),
         "no_change" => made(Code::Validation, "the change changes nothing".into()),
         "no_such_commit" => made(Code::NotFound, "`commit_hash`: there is no such commit".into()),
+        "merge" => made(Code::Validation, "`commit_hash`: a merge cannot be taken back".into()),
         "no_ancestor" => {
             made(Code::Validation, "`commit_hash`: the commit is not part of the present branch".into())
         }

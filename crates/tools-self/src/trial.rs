@@ -1,6 +1,7 @@
 //! A change that is being tried: what it is, and what its tests have shown.
 
 use parking_lot::Mutex;
+use tool::{Code, ToolError};
 
 use crate::own_project::Project;
 use crate::protected_paths::{decides_about_tests, is_test_file};
@@ -89,6 +90,24 @@ impl Trial {
         notes
     }
 
+    /// Checks that a question shows the human everything.
+    ///
+    /// # Errors
+    /// `EQUOTA` if the text is longer than a question.
+    pub(crate) fn fits_a_question(&self) -> Result<(), ToolError> {
+        let text = self.preview();
+        let lines = text.lines().count();
+        let is_long = lines > MOST_LINES || text.chars().count() > MOST_CHARACTERS;
+        if !is_long && text.lines().all(|line| line.chars().count() <= LONGEST_LINE) {
+            return Ok(());
+        }
+        let message = format!("not applied: a question would not show the whole difference ({lines} lines)");
+        Err(ToolError::new(Code::Quota, message).hint(format!(
+            "split the change: a question shows {MOST_LINES} lines of {LONGEST_LINE} characters, and \
+             {MOST_CHARACTERS} characters in all"
+        )))
+    }
+
     /// Returns the text for the human who decides.
     pub(crate) fn preview(&self) -> String {
         let diff = self.found.lock().diff.clone();
@@ -97,6 +116,15 @@ impl Trial {
         parts.join("\n\n")
     }
 }
+
+/// Maximum number of lines of a question, with room for the question's own (`engine/src/approvals/preview.rs`).
+const MOST_LINES: usize = 380;
+
+/// Maximum number of characters of a question, as above.
+const MOST_CHARACTERS: usize = 19_000;
+
+/// Maximum number of characters of a line of a question, as above.
+const LONGEST_LINE: usize = 490;
 
 /// Counts the lines of a difference with this sign that check something.
 fn checks(diff: &str, sign: char) -> usize {

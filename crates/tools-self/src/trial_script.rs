@@ -109,6 +109,7 @@ impl Script<'_> {
     pub(crate) fn commit_facts(&self, commit: &str) -> String {
         format!(
             "{}commit=$(g rev-parse --verify -q '{commit}^{{commit}}') || refuse no_such_commit\n\
+             g rev-parse --verify -q \"$commit^2\" >/dev/null && refuse merge\n\
              g merge-base --is-ancestor \"$commit\" \"$base\" || refuse no_ancestor\n\
              say \"commit $commit\"\nsay subject\ng log -1 --format=%s \"$commit\"\nsay paths\n\
              g diff-tree --root --no-commit-id --name-only -r \"$commit\"\nsay end\n",

@@ -246,9 +246,17 @@ fn remove(
         note("nothing was changed; --yes answers yes without a question");
         return Ok(ExitCode::from(1));
     }
+    let is_plugin = std::fs::symlink_metadata(folder.join("plugin.yaml")).is_ok_and(|file| file.is_file());
     recorded(store, "plugin remove", &folder, || {
         match places.store.forget(&folder) {
-            Ok(()) | Err(plugins::StoreFault::Unknown) => {}
+            Ok(()) => {}
+            Err(plugins::StoreFault::Unknown) if is_plugin => {}
+            Err(plugins::StoreFault::Unknown) => {
+                let folder = tool::visible(&folder.display().to_string());
+                return Err(Failure::usage(format!(
+                    "{folder} has no plugin.yaml, so it stays; remove it yourself"
+                )));
+            }
             Err(fault) => return Err(fault.into()),
         }
         match std::fs::remove_dir_all(&folder) {
