@@ -11,7 +11,7 @@ use crate::harness::Fixture;
 fn an_agent_reaches_no_tool_that_its_file_does_not_name() {
     let write = |path: &str| json!({"path": path, "content": "x"});
     let script = "\
-        for path, call in [('script', lambda: tools.file_write(path='script', content='x')),\n        \
+        for path, call in [('script', lambda: tools._channel.call('file_write', {'path': 'script', 'content': 'x'})),\n        \
                 ('inner', lambda: tools.tool_call(name='file_write', arguments={'path': 'inner', 'content': 'x'}))]:\n    \
             try: call(); print(path, 'written')\n    \
             except ToolError as error: print(path, error.code)\n";
@@ -51,7 +51,7 @@ fn an_agent_reaches_no_tool_that_its_file_does_not_name() {
         let script: Option<Value> = events(&run.stdout).into_iter().find(|event| {
             event["type"] == "result" && event["text"].as_str().unwrap_or_default().contains("script ")
         });
-        let text = script.unwrap()["text"].to_string();
+        let text = script.unwrap_or_else(|| panic!("{}", run.stdout))["text"].to_string();
         let outcome = if reaches { "written" } else { "EPERMISSION" };
         assert!(
             text.contains(&format!("script {outcome}")) && text.contains(&format!("inner {outcome}")),

@@ -114,3 +114,19 @@ fn a_command_that_changes_such_code_is_asked_about_when_it_has_ended() {
     assert!(message.contains("store.py: it changes `load` (store.py:1), which has 3 callers"), "{message}");
     assert!(fixture.read("store.py").contains("open(path)"), "nothing was changed");
 }
+
+#[test]
+fn a_file_that_the_graph_does_not_know_whole_is_asked_about() {
+    let fixture = fixture();
+    let arguments = edit("return open(path)", "return open(path, 'rb')");
+    fixture.write(".gitignore", "store.py\n");
+    let ignored = call(&fixture, "file_edit", &arguments);
+    assert_eq!(ignored["error"]["code"], "EAPPROVAL", "{ignored:#}");
+    fixture.write(".gitignore", "");
+    fixture.write("store.py", &(STORE.to_owned() + &"# x\n".repeat(20_000)));
+    let padded = call(&fixture, "file_edit", &arguments);
+    assert_eq!(padded["error"]["code"], "EAPPROVAL", "{padded:#}");
+    // The positive control: a new file has no callers.
+    let new = call(&fixture, "file_write", &json!({"path": "new.py", "content": "def load(a):\n    pass\n"}));
+    assert_eq!(new["ok"], true, "{new:#}");
+}

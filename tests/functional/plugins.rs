@@ -256,3 +256,47 @@ fn the_examples_pass_their_tests() {
     }
     assert!(tested.len() >= 2, "the shell is everywhere: {tested:?}");
 }
+
+#[test]
+fn a_rule_names_a_plugin_and_a_damaged_copy_is_made_again() {
+    let fixture = Fixture::new();
+    write(&fixture, "told", &saying("echo hello"), "");
+    enable(&fixture, "told");
+    assert_eq!(fixture.data("told", json!({}))["said"], "hello ");
+    fixture.configure("sandbox_config: {normal: {deny_tools: [told]}}\n");
+    assert_eq!(fixture.error("told", json!({}))["code"], "EPERMISSION");
+    std::fs::remove_file(fixture.home().join(".config/handfast/config.yaml")).unwrap();
+    let copies = fixture.state().join("plugins/copies");
+    let copy = std::fs::read_dir(&copies).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(copy.join("main.sh"), "exit 1\n").unwrap();
+    assert_eq!(fixture.call("told", json!({}))["ok"], false);
+    assert_eq!(fixture.run(&["plugin", "disable", "told"]).code, 0);
+    enable(&fixture, "told");
+    assert_eq!(fixture.data("told", json!({}))["said"], "hello ");
+}
+
+#[test]
+fn a_folder_that_is_no_plugin_stays_and_of_two_plugins_none_is_chosen() {
+    let fixture = Fixture::new();
+    write(&fixture, "mine", &saying("echo mine"), "");
+    std::fs::create_dir_all(folder(&fixture, "notes")).unwrap();
+    std::fs::write(folder(&fixture, "notes").join("precious"), "x").unwrap();
+    let refused = fixture.run(&["plugin", "remove", "notes", "--yes"]);
+    assert!(refused.code == 2 && refused.stderr.contains("plugin.yaml"), "{}", refused.stderr);
+    assert!(folder(&fixture, "notes").join("precious").exists());
+    // A repository brings a plugin of the same name, and a link to a folder of the user.
+    std::fs::create_dir_all(fixture.workspace().join(".handfast/plugins/mine")).unwrap();
+    for file in ["plugin.yaml", "main.sh"] {
+        let to = fixture.workspace().join(".handfast/plugins/mine").join(file);
+        std::fs::copy(folder(&fixture, "mine").join(file), to).unwrap();
+    }
+    for arguments in [["plugin", "enable", "mine", "--yes"], ["plugin", "remove", "mine", "--yes"]] {
+        let refused = fixture.run(&arguments);
+        assert!(refused.code == 2 && refused.stderr.contains("several plugins"), "{}", refused.stderr);
+    }
+    assert!(folder(&fixture, "mine").exists());
+    std::fs::remove_dir_all(fixture.workspace().join(".handfast")).unwrap();
+    std::os::unix::fs::symlink(folder(&fixture, "").parent().unwrap(), fixture.workspace().join(".handfast"))
+        .unwrap();
+    enable(&fixture, "mine");
+}

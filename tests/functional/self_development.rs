@@ -353,3 +353,25 @@ fn a_kill_in_the_middle_leaves_the_project_as_it_was() {
     });
     assert_untouched(&fixture, &head);
 }
+
+#[test]
+fn the_difference_is_that_of_the_commit_whatever_the_repository_says_of_its_files() {
+    let fixture = example();
+    // A replaced object would make the new line look like an old one, and an attribute would hide all of them.
+    let replaced = "exports.limit = 10;\nexports.more = 1;\n";
+    fixture.write("../replaced", replaced);
+    let blob = git(&fixture, &["hash-object", "-w", "../replaced"]);
+    let old = git(&fixture, &["rev-parse", "HEAD:src/limit.js"]);
+    git(&fixture, &["replace", &old, &blob]);
+    std::fs::write(fixture.workspace().join(".git/info/attributes"), "* -diff\n").unwrap();
+    let done = fixture
+        .data("self_modify_source", modification("src/limit.js", "exports.limit = 20;\nexports.more = 1;\n"));
+    let diff = done["diff"].as_str().unwrap();
+    assert!(diff.contains("+exports.more = 1;") && diff.contains("-exports.limit = 10;"), "{diff}");
+    let hidden = fixture.error("self_modify_source", modification("src/limit.js", "// \0\n"));
+    assert_eq!(hidden["code"], "EVALIDATION", "{hidden}");
+    let long = "// a line\n".repeat(3_000) + "exports.limit = 30;\n";
+    let long = fixture.error("self_modify_source", modification("src/limit.js", &long));
+    assert_eq!(long["code"], "EQUOTA", "{long}");
+    assert_nothing_left(&fixture);
+}

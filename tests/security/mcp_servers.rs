@@ -36,3 +36,51 @@ fn a_server_has_placeholders_of_secrets_and_no_denied_file() {
         assert!(!reversed.contains(&SECRET.chars().rev().collect::<String>()), "{text}");
     }
 }
+
+#[test]
+fn what_is_shown_further_hides_denied_files_and_never_has_those_of_handfast() {
+    let fixture = Fixture::with_files(&[("definitions.json", "{}")]);
+    let folder = tempfile::tempdir().unwrap();
+    let outside = folder.path().canonicalize().unwrap();
+    for name in ["key.pem", "plain.txt"] {
+        std::fs::write(outside.join(name), format!("CONTENT-{name}\n")).unwrap();
+    }
+    let script = SCRIPT.replace(
+        "    return text(\"ok\")",
+        &format!(
+            "    import glob\n    found = []\n    for path in glob.glob('{}/*'):\n        try: found.append(open(path).read())\n        except OSError: pass\n    return text(' '.join(found))",
+            outside.display()
+        ),
+    );
+    fixture.write("server.py", &script);
+    let file = fixture.home().join(".config/handfast/config.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let configuration = |shows: &std::path::Path, more: &str| {
+        format!(
+            "mode: full_auto\nsandbox_config: {{normal: {{deny_read_paths: [\"*.pem\"]{more}}}}}\nmcp_servers:\n  my.server:\n    \
+             command: /usr/bin/python3\n    args: [server.py]\n    shows: [\"{}\"]\n",
+            shows.display()
+        )
+    };
+    let call = |library: &crate::harness::Library| {
+        let listed = library.call("mcp_servers", json!({"server": "my.server"}));
+        let found = library.call("tool_search", json!({"query": "hidden"})).to_string();
+        let mut words = found.split('"');
+        let name = words.find(|word| word.starts_with("my_server__hidden"));
+        let name = name.unwrap_or_else(|| panic!("{listed:#} {found}")).to_owned();
+        library.call(&name, json!({}))
+    };
+    std::fs::write(&file, configuration(&outside, "")).unwrap();
+    let library = fixture.library();
+    let shown = call(&library).to_string();
+    assert!(shown.contains("CONTENT-plain.txt"), "the control: {shown}");
+    assert!(!shown.contains("CONTENT-key.pem"), "{shown}");
+    drop(library);
+    // A rule names the server as the configuration does, though its tools have other names.
+    std::fs::write(&file, configuration(&outside, ", deny_tools: [\"my.server__*\"]")).unwrap();
+    let denied = call(&fixture.library());
+    assert_eq!(denied["error"]["code"], "EPERMISSION", "{denied:#}");
+    std::fs::write(&file, configuration(&fixture.state(), "")).unwrap();
+    let refused = fixture.library().call("mcp_servers", json!({"server": "my.server"})).to_string();
+    assert!(refused.contains("the files of Handfast"), "{refused}");
+}

@@ -94,7 +94,7 @@ fn a_script_that_does_not_end_is_ended_with_everything_that_it_started() {
     let fixture = Fixture::new();
     let mark = format!("{}", 70_000 + std::process::id());
     let daemon = format!(
-        "import os, subprocess\nsubprocess.Popen(['sleep', '{mark}'], start_new_session=True)\nprint('left', flush=True)\n"
+        "import os, subprocess\nsubprocess.Popen(['sleep', '{mark}'], start_new_session=True)\nprint('left')\n"
     );
     let runs = || {
         let listed =
@@ -120,4 +120,21 @@ fn a_script_that_does_not_end_is_ended_with_everything_that_it_started() {
     let output = run(&fixture, loud);
     assert_eq!((&output["truncated"], &output["exit_code"]), (&json!(true), &json!(0)));
     assert!(output["output"].as_str().unwrap().len() < 100_000, "the text is bounded");
+}
+
+#[test]
+fn a_script_that_is_ended_says_that_its_calls_may_have_changed_something() {
+    let fixture = Fixture::new();
+    let code = "tools.file_write(path='made', content='x')\nprint('made it')\nwhile True: pass\n";
+    let result = fixture.call("run_code", json!({"code": code, "timeout": 2}));
+    assert_eq!((&result["error"]["code"], &result["error"]["effect"]), (&json!("ETIMEOUT"), &json!("maybe")));
+    assert_eq!(result["data"]["output"], "made it\n", "{result:#}");
+    let idle = fixture.call("run_code", json!({"code": "while True: pass", "timeout": 2}));
+    assert_eq!(idle["error"]["effect"], "none", "{idle:#}");
+    fixture.configure("sandbox_config: {normal: {limits: {memory_bytes: \"200MiB\"}}}\n");
+    let large = fixture.call("run_code", json!({"code": "x = b'x' * (1 << 30)\nprint(len(x))\n"}));
+    assert!(
+        large["error"]["code"] == "EQUOTA" || large["data"]["output"].to_string().contains("MemoryError"),
+        "{large:#}"
+    );
 }

@@ -120,6 +120,13 @@ impl Registry {
         self.table.read().ordered.clone()
     }
 
+    /// Returns the canonical names of the tools that callers do not see, because only Handfast itself calls them.
+    pub fn unlisted_names(&self) -> Vec<&'static str> {
+        let table = self.table();
+        let unlisted = table.by_name.values().filter(|registered| !registered.tool.is_listed());
+        unlisted.map(|registered| registered.tool.spec().name).collect()
+    }
+
     fn table(&self) -> Arc<Table> {
         self.table.read().clone()
     }

@@ -23,7 +23,7 @@ export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_P
 export GIT_AUTHOR_NAME=Handfast GIT_AUTHOR_EMAIL=handfast@localhost GIT_COMMITTER_NAME=Handfast GIT_COMMITTER_EMAIL=handfast@localhost
 say() { printf '\n%s %s\n' "$mark" "$1"; }
 refuse() { say "refused $1"; printf '%s\n' "${2-}" | head -c 20000; exit 3; }
-g() { git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false -c commit.gpgSign=false -c submodule.recurse=false -c core.quotePath=false -c merge.renames=false -c merge.directoryRenames=false -c diff.renames=false "$@"; }
+g() { git -c safe.directory='*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false -c commit.gpgSign=false -c submodule.recurse=false -c core.quotePath=false -c merge.renames=false -c merge.directoryRenames=false -c diff.renames=false -c advice.graftFileDeprecated=false "$@"; }
 no_links() {
   at=$1; rest=$2
   while [ -n "$rest" ]; do

@@ -45,8 +45,8 @@ impl OfferedTools {
         let is_allowed =
             |tool: &&Arc<dyn tool::AnyTool>| above.is_none_or(|above| above.contains(tool.spec().name));
         let offered: Vec<_> = all.iter().filter(is_offered).filter(is_allowed).cloned().collect();
-        let callable = offered.iter().chain(all.iter().filter(|tool| !tool.is_listed()));
-        let callable = callable.map(|tool| tool.spec().name.to_owned()).collect();
+        let callable = offered.iter().map(|tool| tool.spec().name).chain(engine.registry().unlisted_names());
+        let callable = callable.map(str::to_owned).collect();
         let definitions = offered.iter().map(|tool| {
             let shown = model_tool(tool.as_ref(), dialect);
             ToolDefinition { name: shown.name, description: shown.description, schema: shown.schema }
