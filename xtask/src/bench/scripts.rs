@@ -20,7 +20,7 @@ pub(super) const EDITS: usize = 50;
 pub(super) struct Measured {
     /// Script with [`CALLS`] reads.
     pub(super) script: Durations,
-    /// The same reads one by one: all of a round together.
+    /// Reads one by one: all of a round together.
     pub(super) calls: Durations,
     /// Script without a call.
     pub(super) empty: Durations,
