@@ -54,7 +54,7 @@ fn copy(from: &Path, to: &Path, most: usize) -> Result<usize> {
             } else if kind.is_file() && path.extension().is_some_and(|ending| ending == "rs") && lines < most
             {
                 let content = fs::read(&path).map_err(|error| failed(&path, &error))?;
-                lines += content.split(|byte| *byte == b'\n').count();
+                lines += content.split(|byte| *byte == b'\n').count().saturating_sub(1);
                 let target = to.join(path.strip_prefix(from).unwrap_or(&path));
                 let parent = target.parent().unwrap_or(to);
                 fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;

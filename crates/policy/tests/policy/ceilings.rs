@@ -137,7 +137,7 @@ fn any_ceiling(random: &mut Random, agreeing: &[Arc<Policy>]) -> Ceiling {
         may_ask: random.below(3) > 0,
         expires_at: (random.below(2) == 0)
             .then(|| jiff::Timestamp::from_second(i64::try_from(random.below(100)).unwrap()).unwrap()),
-        tools: (random.below(3) == 0).then(|| {
+        tools: (random.below(16) == 0).then(|| {
             let named = ["shell_execute", "file_read", "file_write", "x"].into_iter();
             Arc::new(named.filter(|_| random.below(3) > 0).map(str::to_owned).collect())
         }),
@@ -168,7 +168,7 @@ fn narrowing_never_widens_whatever_is_met_with_what() {
     let mut seen = [0_usize; 3];
     for runtime in runtimes() {
         let unbounded = Answers::of(&runtime);
-        for round in 0..8 {
+        for round in 0..16 {
             let (mut chain, mut above) = (runtime.clone(), Answers::of(&runtime));
             let mut met = Ceiling::default();
             for step in 0..=random.below(3) {
@@ -190,7 +190,7 @@ fn narrowing_never_widens_whatever_is_met_with_what() {
         }
     }
     // Positive control: every answer occurs.
-    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+    assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
 }
 
 #[test]

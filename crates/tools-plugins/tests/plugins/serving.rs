@@ -62,7 +62,8 @@ fn a_process_that_is_silent_ends_with_the_deadline_of_its_call() {
 #[test]
 fn a_process_that_ended_between_two_calls_is_started_again() {
     let place = Place::new();
-    let once = "IFS= read -r request\necho '{\"ok\":true,\"data\":{\"n\":1}}'\n";
+    // The pipes are closed before the end, so that a process that is gone has closed them.
+    let once = "IFS= read -r request\necho '{\"ok\":true,\"data\":{\"n\":1}}'\nexec >&- <&-\n";
     let tool = place.plugin(once, SERVE);
     let hash = place.store.all().unwrap().pop().unwrap().state.hash;
     for _ in 0..3 {
