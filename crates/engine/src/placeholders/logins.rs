@@ -91,6 +91,9 @@ fn git_configuration(
         for host in &login.hosts {
             let place = login.place(host);
             values.push(("credential.helper".to_owned(), credential_command(login, &place)));
+            // A large push over HTTP/2 can hang: libcurl before 8.2 asks git for more of a body that has
+            // ended, and git waits for itself (git's pull request 1608, curl's 11342).
+            values.push((format!("http.https://{place}/.version"), "HTTP/1.1".to_owned()));
             let key = format!("url.https://{place}/.insteadOf");
             let mut remotes =
                 vec![format!("git@{host}:"), format!("ssh://git@{host}/"), format!("ssh://git@{host}:22/")];
@@ -216,6 +219,12 @@ mod tests {
         ] {
             assert_eq!(git(&variables, &["ls-remote", "--get-url", remote], "").trim(), url);
         }
+        for (url, version) in
+            [("https://forge.example:8443/me/site.git", "HTTP/1.1"), ("https://other.example/x.git", "")]
+        {
+            let matching = git(&variables, &["config", "--get-urlmatch", "http.version", url], "");
+            assert_eq!(matching.trim(), version);
+        }
     }
 
     #[test]
@@ -237,7 +246,7 @@ mod tests {
         let own = variables(&[session(&github, &["github.com"])], &taken);
         assert_eq!((set(&own, "GH_TOKEN"), set(&own, "GIT_CONFIG_KEY_1")), (None, None));
         assert_eq!(set(&own, "GIT_CONFIG_KEY_2").as_deref(), Some("credential.helper"));
-        assert_eq!(set(&own, GIT_COUNT).as_deref(), Some("7"));
+        assert_eq!(set(&own, GIT_COUNT).as_deref(), Some("8"));
         // A login that goes to no host by name sets nothing.
         assert!(variables(&[session(&github, &[])], &none).is_empty());
     }
