@@ -73,6 +73,7 @@ mod recipes;
 mod recommended;
 mod reload;
 mod resources;
+mod reviewed;
 mod run_code;
 mod sampling;
 mod schedules;

@@ -9,10 +9,10 @@ use crate::harness::{Fixture, eventually};
 const SOURCE: &str = "exports.add = (a, b) => a + b;\nexports.twice = (a) => a + a + 1;\n";
 const TESTS: &str = "const test = require('node:test');\nconst assert = require('node:assert');\nconst { add, twice } = require('../src/sum.js');\n\
     test('adds', () => assert.strictEqual(add(1, 2), 3));\ntest('doubles', () => assert.strictEqual(twice(2), 4));\n";
-const MENDED: &str = "exports.add = (a, b) => a + b;\nexports.twice = (a) => a + a;\n";
+pub(crate) const MENDED: &str = "exports.add = (a, b) => a + b;\nexports.twice = (a) => a + a;\n";
 
 /// Runs git in the workspace, outside of every cell.
-fn git(fixture: &Fixture, arguments: &[&str]) -> String {
+pub(crate) fn git(fixture: &Fixture, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
         .args(arguments)
@@ -31,7 +31,7 @@ pub(crate) fn example() -> Fixture {
 }
 
 /// Makes a project of two tests, one of which fails.
-fn project() -> Fixture {
+pub(crate) fn project() -> Fixture {
     let files =
         [("src/sum.js", SOURCE), ("test/sum.test.js", TESTS), ("src/gate/rules.js", "exports.ask = true;\n")];
     committed(&files)

@@ -98,6 +98,7 @@ pub(crate) fn specification(
     spec.toolchains = of_toolchains.parts;
     spec.covered = of_toolchains.hidden;
     spec.covered.extend(programs.found().files.iter().cloned());
+    spec.covered.extend(denied_of_system(policy));
     // An entry in a covered folder is covered with it. Paths sort after the folders that contain
     // them.
     spec.covered.sort();
@@ -118,6 +119,16 @@ pub(crate) fn specification(
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
     Ok((spec, host, marked.warning))
+}
+
+/// Returns the files and folders of the system that a deny list names. No watch covers them, because the
+/// system's folders are no roots of the profile.
+fn denied_of_system(policy: &Policy) -> Vec<PathBuf> {
+    let denied = policy.denied_reads();
+    let named = denied.literal_outside().filter(|path| denied.is_denied(path, path.is_dir()));
+    // A link of the system is covered where it leads to.
+    let real = named.filter_map(|path| path.canonicalize().ok());
+    real.filter(|path| sandbox::is_of_system(path)).collect()
 }
 
 /// Returns the limits of one cell.

@@ -28,7 +28,8 @@ pub struct ProfileSource {
     /// workspace, by the table.
     #[schemars(extend("x-default" = "the workspace, by the table of modes and levels", "examples" = [["./src", "./tests"]]))]
     pub allowed_write_paths: Option<Vec<ListEntry>>,
-    /// Paths that are never read. Absent: the usual places of secrets.
+    /// Paths that are never read. Commands see the folders of the system, such as `/usr` and `/opt`, without
+    /// the paths there that an entry names without a wildcard. Absent: the usual places of secrets.
     #[schemars(extend("x-default" = "`.env`, `.env.*`, `!.env.example`, `*.pem`, `*.key`, `.netrc`", "examples" = [[".env", "*.pem", "/private/"]]))]
     pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.

@@ -230,6 +230,14 @@ impl<'a> DeniedPaths<'a> {
     pub fn is_empty(&self) -> bool {
         self.rules.denied.is_empty()
     }
+
+    /// Returns the paths outside the workspace that the lists name without a wildcard.
+    pub fn literal_outside(&self) -> impl Iterator<Item = PathBuf> + 'a {
+        let workspace = self.workspace;
+        let lists = self.rules.denied.iter();
+        let named = lists.flat_map(move |list| list.outer_folders(workspace));
+        named.filter_map(|(path, is_literal)| is_literal.then_some(path))
+    }
 }
 
 /// Returns the workspace and every listed path outside it, each once, with its rights joined.
