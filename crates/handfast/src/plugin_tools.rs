@@ -7,7 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use engine::{DuplicateTool, Engine};
-use plugins::{FoundPlugin, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, found_in};
+use plugins::{
+    FoundPlugin, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, WORKSPACE_FOLDER, found_in,
+};
 use tool::{Owner, dynamic_tool};
 use tools_plugins::{PluginProcesses, PluginTool};
 
@@ -15,8 +17,6 @@ use crate::failure::Failure;
 use crate::report::{Warn, warn};
 use crate::toolset::Toolset;
 
-/// Folder of plugins in a workspace.
-pub(crate) const WORKSPACE_FOLDER: &str = ".handfast/plugins";
 /// Name of the folder of plugins within that of the user's configuration, and within the state.
 const FOLDER: &str = "plugins";
 /// Time between two looks at the plugins of a server.

@@ -51,6 +51,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_agents::tools(&needed.models),
         needed.work.tools(),
         tools_self::tools(&needed.own_projects),
+        tools_plugins::tools(),
         vec![ToolCall::tool()],
     ];
     families.concat()

@@ -18,13 +18,17 @@ mod manifest;
 mod name;
 mod scaffold;
 mod store;
+mod trial;
 
 pub use answer::{Answer, AnswerFault, LARGEST_ANSWER, read_answer, request_line};
 pub use difference::{FolderDifference, difference};
-pub use discovery::{FoundPlugin, PluginSource, SourceKind, found_in};
+pub use discovery::{FoundPlugin, PluginSource, SourceKind, WORKSPACE_FOLDER, found_in};
 pub use fields::ManifestError;
 pub use folder::{FolderError, LARGEST_FOLDER, MANIFEST_FILE, MOST_FILES, PluginFile, PluginFolder};
 pub use manifest::{DeclaredEffects, Manifest, PluginTest, RunMode, TestOutcome, WorkspaceUse};
 pub use name::is_plugin_name;
 pub use scaffold::{Language, scaffold};
-pub use store::{FAILURES_BEFORE_QUARANTINE, PluginState, PluginStore, Quarantine, StoreFault, StoredPlugin};
+pub use store::{
+    FAILURES_BEFORE_QUARANTINE, FIRST_RUNS, PluginState, PluginStore, Quarantine, StoreFault, StoredPlugin,
+};
+pub use trial::TrialPlace;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Context, Place, ToolError};
 
+use crate::own_plugins::plugin_of;
 use crate::protected_paths::{MARKS_OF_HANDFAST, normal, protecting};
 use crate::test_command::{Runner, with_target};
 
@@ -98,6 +99,23 @@ impl Project {
         Ok((runner, runner.reporting(&with_target(words, target))))
     }
 
+    /// Checks that a commit with these paths may be taken back.
+    ///
+    /// # Errors
+    /// `EPERMISSION` for a protected file.
+    pub(crate) fn check_revert(&self, context: &Context, paths: &[String]) -> Result<(), ToolError> {
+        if plugin_of(paths).is_some() {
+            return Ok(());
+        }
+        let roots = context.service::<Roots>()?;
+        let is_handfast = is_handfast(&roots, &self.folder(&context.place)?);
+        let entry = |path: &String| Some((path.clone(), protecting_revert(self, is_handfast, path)?));
+        match paths.iter().find_map(entry) {
+            Some((path, entry)) => Err(protected(&path, &entry)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the normal form of a path that may be modified.
     ///
     /// # Errors
@@ -127,6 +145,14 @@ impl Project {
         }
         Ok(path)
     }
+}
+
+/// Returns the entry that protects a path from being taken back. The folder of a plugin is protected from
+/// modifications, and is taken back as a whole.
+fn protecting_revert(project: &Project, is_handfast: bool, path: &str) -> Option<String> {
+    let is_normal = normal(path).is_ok_and(|normal| normal == *path);
+    let entry = protecting(path, is_handfast, &project.protected);
+    entry.or_else(|| (!is_normal).then(|| "no plain path".to_owned()))
 }
 
 /// Returns the error for a file that no modification may touch.

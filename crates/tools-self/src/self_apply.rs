@@ -1,5 +1,5 @@
-//! `self_apply`: the commit of a change that was tested. Only `self_modify_source` and `self_rollback`
-//! call it, so no caller sees it.
+//! `self_apply`: the commit of a change that was tested. Only `self_modify_source`, `self_create_plugin` and
+//! `self_rollback` call it, so no caller sees it.
 //!
 //! A human is asked about this call, as about every change of Handfast itself. The question shows the difference
 //! and the results of the tests. The commit is made on a copy of the workspace, so it goes in as a whole or not at
@@ -14,8 +14,9 @@ use tool::{
     Timeout, Tool, ToolError,
 };
 
+use crate::own_plugins::plugin_of;
 use crate::self_projects::SelfDevelopment;
-use crate::self_trial::{home_files, mark, refused, script_change};
+use crate::self_trial::{ScriptFacts, home_files, mark, refused};
 use crate::trial::{Change, Trial};
 use crate::trial_cell;
 use crate::trial_script::{MESSAGE_FILE, Printed, Script};
@@ -75,12 +76,8 @@ impl Tool for SelfApply {
         let results = trial.results();
         let results = results.lines().take(2).collect::<Vec<_>>().join("; ");
         let what = format!("source of {}: {subject} (tests {results})", trial.project.name);
-        let paths = match &trial.change {
-            Change::File { path, .. } => std::slice::from_ref(path),
-            Change::Revert { paths, .. } => paths.as_slice(),
-        };
         // A preview of a command would stand in place of that of the change, so the plan names no command.
-        let writes = paths.iter().map(|path| Effect::Write { path: directory.join(path) });
+        let writes = trial.change.paths().into_iter().map(|path| Effect::Write { path: directory.join(path) });
         let effects = [Effect::ChangeHandfast { what }].into_iter().chain(writes).collect();
         Ok(Plan::of(effects).on_snapshot())
     }
@@ -91,9 +88,13 @@ impl Tool for SelfApply {
 
     async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let trial = self.0.trial(&args.change)?;
-        if let Change::File { path, .. } = &trial.change {
-            // The files may have changed while the human thought about the question.
-            trial.project.modifiable(context, path)?;
+        // The files may have changed while the human thought about the question.
+        match &trial.change {
+            Change::File { path, .. } => drop(trial.project.modifiable(context, path)?),
+            Change::Revert { paths, .. } => trial.project.check_revert(context, paths)?,
+            // Its paths lie in a new folder, which the script makes sure of.
+            Change::Plugin { .. } if plugin_of(&trial.change.paths()).is_some() => {}
+            Change::Plugin { .. } => return Err(ToolError::internal("a path is none of the plugin")),
         }
         let folder = trial.project.folder(&context.place)?;
         let (base, tree) = {
@@ -103,7 +104,7 @@ impl Tool for SelfApply {
         let mark = mark(context);
         let project = folder.to_string_lossy();
         let script = Script { mark: &mark, project: &project, shared: &[] };
-        let text = script.apply(&base, script_change(&trial.change), &tree);
+        let text = script.apply(&base, ScriptFacts::of(&trial.change).change(), &tree);
         let mut files = home_files(&trial.change);
         files.push((MESSAGE_FILE.into(), args.message.into_bytes()));
         let ran = trial_cell::run(context, text, files, context.timeout)?;

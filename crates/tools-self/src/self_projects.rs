@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use tool::{Code, Retry, ToolError};
 
+use crate::own_plugins::OwnPlugins;
 use crate::own_project::Project;
 use crate::trial::Trial;
 
@@ -14,6 +15,7 @@ use crate::trial::Trial;
 #[derive(Default)]
 pub struct SelfDevelopment {
     projects: Vec<Project>,
+    plugins: Option<OwnPlugins>,
     trials: Mutex<BTreeMap<String, Arc<Trial>>>,
     /// Projects that are being changed.
     busy: Mutex<BTreeSet<String>>,
@@ -31,6 +33,23 @@ impl SelfDevelopment {
     /// Creates the register of these projects. The first one is meant where a call names none.
     pub fn new(projects: Vec<Project>) -> Self {
         Self { projects, ..Self::default() }
+    }
+
+    /// Gives access to the plugins of the workspace.
+    pub fn with_plugins(self, plugins: OwnPlugins) -> Self {
+        Self { plugins: Some(plugins), ..self }
+    }
+
+    /// Returns the access to the plugins of the workspace.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if this runtime has none.
+    pub(crate) fn plugins(&self) -> Result<&OwnPlugins, ToolError> {
+        let missing = || {
+            ToolError::new(Code::Unavailable, "this runtime has no plugins")
+                .hint("start Handfast with its configuration files")
+        };
+        self.plugins.as_ref().ok_or_else(missing)
     }
 
     /// Returns the project that an argument names: `NAME:REST`, or `REST` for the first project.
