@@ -79,6 +79,7 @@ mod schedules;
 mod screen;
 pub(crate) mod search_path;
 pub(crate) mod self_development;
+pub(crate) mod self_plugins;
 mod sessions;
 mod setup;
 mod setup_embeddings;

@@ -43,6 +43,7 @@ use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, PLUGIN_PROCESSES_FOLDER,
     SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
 };
+use crate::plugin_facts::PluginFacts;
 use crate::plugin_tools::{PluginPlaces, PluginTools};
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
@@ -252,6 +253,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
+    let uses_workspace = !configuration.is_narrowed;
+    let of_user = host_environment.configuration.as_deref();
+    let plugin_places =
+        (!reload.options.ignores_files).then(|| PluginPlaces::of(&workspace, of_user, &state));
     let summarizer = match configuration.toolset.dialect {
         Dialect::Csp1 => Some(exec_log(&workspace, &store)?),
         _ => None,
@@ -260,7 +265,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         place,
         policy,
         store: store.clone(),
-        catalogue: catalogue(registry.clone(), configuration.toolset.dialect, vault.clone())?,
+        catalogue: catalogue(
+            registry.clone(),
+            configuration.toolset.dialect,
+            vault.clone(),
+            (PluginFacts { places: plugin_places.clone(), uses_workspace }, SystemClock.now()),
+        )?,
         registry,
         clock,
         timer: Arc::new(TokioTimer),
@@ -285,8 +295,6 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
-    // Before the parts of the configuration move.
-    let uses_workspace = !configuration.is_narrowed;
     let composed = Composed {
         engine: Arc::new(engine),
         store,
@@ -307,9 +315,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         reload,
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
-    if !composed.reload.options.ignores_files {
-        let configuration = composed.reload.host_environment.configuration.as_deref();
-        let places = PluginPlaces::of(&composed.workspace, configuration, &composed.state);
+    if let Some(places) = plugin_places {
         let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes);
         plugins.refresh(&composed.engine, warn);
         if serves_many {

@@ -375,8 +375,10 @@ impl Configuration {
             files.of_the_user("models", |settings| settings.models.clone(), warn),
             embeddings.clone().map(|opens| Embeddings { opens, is_local }),
         )?;
-        let projects = files.first(None, "self", |settings| settings.own_projects.clone());
-        let own_projects = registered(projects.map(|(projects, _)| projects))?;
+        let projects = files.first(None, "self", |settings| settings.own_projects.clone()).map(|own| own.0);
+        let is_narrowed = files.layers.iter().any(|layered| layered.trust == Trust::Untrusted);
+        let plugins = PluginPlaces::of(&place.workspace, host_environment.configuration.as_deref(), state);
+        let own_projects = registered(projects, &place.workspace, (plugins, !is_narrowed))?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work, own_projects };
         let canonical = canonical(&needed);
         let trusted = files.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
@@ -386,14 +388,12 @@ impl Configuration {
         let at_start = AtStart { mcp_servers, ..files.at_start(options, dialect) };
         Ok(Self {
             at_start,
-            is_narrowed: files.layers.iter().any(|layered| layered.trust == Trust::Untrusted),
+            is_narrowed,
             toolset: Toolset {
                 read_only: options.read_only,
                 dry_run: options.dry_run,
                 dialect,
-                catalogue: files
-                    .first(options.catalogue, "catalogue", |settings| settings.catalogue)
-                    .map(|(kind, _)| kind),
+                catalogue: files.first(options.catalogue, "catalogue", |all| all.catalogue).map(|own| own.0),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             embeddings,

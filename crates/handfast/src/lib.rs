@@ -71,6 +71,7 @@ mod own_projects;
 #[cfg(feature = "cli")]
 mod pager;
 mod places;
+mod plugin_facts;
 mod plugin_tools;
 #[cfg(feature = "cli")]
 mod program;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::{DuplicateTool, Engine};
 use plugins::{
-    FoundPlugin, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, WORKSPACE_FOLDER, found_in,
+    FoundPlugin, MANIFEST_FILE, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, found_in,
 };
 use tool::{Owner, dynamic_tool};
 use tools_plugins::{PluginProcesses, PluginTool};
@@ -17,6 +17,8 @@ use crate::failure::Failure;
 use crate::report::{Warn, warn};
 use crate::toolset::Toolset;
 
+/// Folder of plugins in a workspace.
+pub(crate) const WORKSPACE_FOLDER: &str = ".handfast/plugins";
 /// Name of the folder of plugins within that of the user's configuration, and within the state.
 const FOLDER: &str = "plugins";
 /// Time between two looks at the plugins of a server.
@@ -26,6 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(crate) struct PluginPlaces {
     sources: Vec<PluginSource>,
+    workspace: PathBuf,
     pub(crate) store: PluginStore,
 }
 
@@ -37,6 +40,7 @@ impl PluginPlaces {
             configuration.map(|folder| PluginSource { folder: folder.join(FOLDER), kind: SourceKind::User });
         Self {
             sources: std::iter::once(own).chain(user).collect(),
+            workspace: workspace.to_owned(),
             store: PluginStore::at(state.join(FOLDER)),
         }
     }
@@ -49,7 +53,23 @@ impl PluginPlaces {
 
     /// Returns all plugins, those of the workspace first.
     pub(crate) fn all(&self) -> Vec<FoundPlugin> {
-        self.sources.iter().flat_map(found_in).collect()
+        self.sources.iter().flat_map(found_in).chain(self.of_projects()).collect()
+    }
+
+    /// Returns the plugins in the folders of projects for self-development.
+    fn of_projects(&self) -> Vec<FoundPlugin> {
+        let stored = self.store.all().unwrap_or_default().into_iter();
+        let own = stored.filter(|plugin| self.is_of_project(plugin));
+        let around: BTreeSet<PathBuf> =
+            own.filter_map(|plugin| plugin.folder.parent().map(Path::to_owned)).collect();
+        let sources = around.into_iter().map(|folder| PluginSource { folder, kind: SourceKind::Workspace });
+        let found = sources.flat_map(|source| found_in(&source));
+        // Such a folder can have others beside the plugins.
+        found.filter(|plugin| plugin.folder.join(MANIFEST_FILE).exists()).collect()
+    }
+
+    fn is_of_project(&self, plugin: &StoredPlugin) -> bool {
+        plugin.state.in_project && plugin.folder.starts_with(&self.workspace)
     }
 
     /// Returns the folder for new plugins of this owner.
@@ -84,6 +104,13 @@ impl PluginPlaces {
             None => "`handfast plugin list` lists those that there are".to_owned(),
         };
         Err(Failure::usage(format!("there is no plugin `{}`; {hint}", tool::visible(name))))
+    }
+
+    /// Returns true if the plugin may be a tool of a runtime here.
+    pub(crate) fn may_be_tool(&self, plugin: &StoredPlugin, uses_workspace: bool) -> bool {
+        let of_project = self.is_of_project(plugin).then_some(SourceKind::Workspace);
+        let kind = self.kind_of(&plugin.folder).or(of_project);
+        kind.is_some_and(|kind| kind == SourceKind::User || uses_workspace)
     }
 
     /// Returns the owner of the plugin in this folder, if it is in one of the places.
@@ -146,8 +173,7 @@ impl PluginTools {
     }
 
     fn is_wanted(&self, plugin: &StoredPlugin) -> bool {
-        let kind = self.places.kind_of(&plugin.folder);
-        plugin.state.is_enabled && kind.is_some_and(|kind| kind == SourceKind::User || self.uses_workspace)
+        plugin.state.is_enabled && self.places.may_be_tool(plugin, self.uses_workspace)
     }
 
     /// Replaces the tool of one plugin. Each is a group, so that a wrong one keeps no other one out.

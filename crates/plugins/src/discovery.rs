@@ -5,9 +5,6 @@ use std::path::{Path, PathBuf};
 use crate::folder::{FolderError, PluginFolder};
 use crate::manifest::Manifest;
 
-/// Folder of plugins in a workspace.
-pub const WORKSPACE_FOLDER: &str = ".handfast/plugins";
-
 /// Maximum number of plugins in one folder of plugins.
 const MOST: usize = 200;
 

@@ -22,7 +22,7 @@ mod trial;
 
 pub use answer::{Answer, AnswerFault, LARGEST_ANSWER, read_answer, request_line};
 pub use difference::{FolderDifference, difference};
-pub use discovery::{FoundPlugin, PluginSource, SourceKind, WORKSPACE_FOLDER, found_in};
+pub use discovery::{FoundPlugin, PluginSource, SourceKind, found_in};
 pub use fields::ManifestError;
 pub use folder::{FolderError, LARGEST_FOLDER, MANIFEST_FILE, MOST_FILES, PluginFile, PluginFolder};
 pub use manifest::{DeclaredEffects, Manifest, PluginTest, RunMode, TestOutcome, WorkspaceUse};

@@ -77,6 +77,9 @@ pub struct PluginState {
     /// Number of first runs that are left, any of which takes the plugin back when it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_runs_left: Option<u32>,
+    /// True if the folder is that of a project for self-development.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_project: bool,
 }
 
 /// Quarantine of a plugin. Enabling the plugin ends it.
@@ -143,10 +146,11 @@ impl PluginStore {
     /// # Errors
     /// [`StoreFault`]; the earlier state then stays.
     pub fn enable(&self, name: &str, content: &PluginFolder, now: Timestamp) -> Result<(), StoreFault> {
-        self.allow(name, content, now, None)
+        let in_project = self.of(&content.path)?.is_some_and(|state| state.in_project);
+        self.allow((name, in_project), content, now, None)
     }
 
-    /// Allows this content of a new plugin, which is taken back if one of its first runs fails.
+    /// Allows this content of a new plugin of a project, which is taken back if one of its first runs fails.
     ///
     /// # Errors
     /// [`StoreFault`]; the earlier state then stays.
@@ -156,12 +160,12 @@ impl PluginStore {
         content: &PluginFolder,
         now: Timestamp,
     ) -> Result<(), StoreFault> {
-        self.allow(name, content, now, Some(FIRST_RUNS))
+        self.allow((name, true), content, now, Some(FIRST_RUNS))
     }
 
     fn allow(
         &self,
-        name: &str,
+        (name, in_project): (&str, bool),
         content: &PluginFolder,
         now: Timestamp,
         first_runs_left: Option<u32>,
@@ -177,6 +181,7 @@ impl PluginStore {
                 last_failure: None,
                 quarantine: None,
                 first_runs_left,
+                in_project,
             };
             written.plugins.insert(content.path.clone(), state);
             Ok(())
@@ -243,7 +248,8 @@ impl PluginStore {
             state.failures = state.failures.saturating_add(1);
             state.last_failure = Some(reason.clone());
             if state.first_runs_left.is_some() && state.quarantine.is_none() {
-                let reason = format!("taken back, because one of its first {FIRST_RUNS} runs failed: {reason}");
+                let reason =
+                    format!("taken back, because one of its first {FIRST_RUNS} runs failed: {reason}");
                 state.is_enabled = false;
                 state.quarantine = Some(Quarantine { reason, since: now });
             } else if state.failures >= FAILURES_BEFORE_QUARANTINE && state.quarantine.is_none() {

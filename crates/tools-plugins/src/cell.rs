@@ -176,8 +176,7 @@ mod tests {
     fn a_test_never_has_the_real_workspace() {
         for uses in [WorkspaceUse::None, WorkspaceUse::Read, WorkspaceUse::Write] {
             let given = CellSpec { masked: vec!["/w/secret".into(), "/etc/x".into()], ..given() };
-            let cell =
-                met_for_test(&given, uses, Path::new("/copy"), Path::new("/test"), String::new());
+            let cell = met_for_test(&given, uses, Path::new("/copy"), Path::new("/test"), String::new());
             let text = format!("{cell:?}");
             assert!(!text.contains("/w\"") && !text.contains("/w/"), "{text}");
             assert_eq!((cell.overlay, cell.masked.len()), (None, 1));

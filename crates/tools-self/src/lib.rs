@@ -181,8 +181,14 @@ mod tests {
                 .with_service(vault)
         };
         // Tools that run commands are checked with real cells, in tests/functional/self_development.rs.
-        let with_cells =
-            ["self_run_tests", "self_modify_source", "self_create_plugin", "self_rollback", "self_trial", "self_apply"];
+        let with_cells = [
+            "self_run_tests",
+            "self_modify_source",
+            "self_create_plugin",
+            "self_rollback",
+            "self_trial",
+            "self_apply",
+        ];
         let own = Arc::new(super::SelfDevelopment::new(vec![crate::own_project::tests::project(&[])]));
         let (cells, others): (Vec<_>, Vec<_>) =
             super::tools(&own).into_iter().partition(|tool| with_cells.contains(&tool.spec().name));

@@ -1,19 +1,19 @@
-//! The plugins of a workspace, as far as self-development makes them and takes them back.
+//! The plugins of a project, as far as self-development makes them and takes them back.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use plugins::{PluginFolder, PluginStore, StoreFault, WORKSPACE_FOLDER};
+use plugins::{PluginFolder, PluginStore, StoreFault};
 use tool::{Code, ToolError};
 
-/// Access to the plugins of a workspace and to their state.
+/// Access to the state of plugins.
 #[derive(Debug, Clone)]
 pub struct OwnPlugins {
     /// State of all plugins.
     pub store: PluginStore,
-    /// Folder of the user's own plugins.
-    pub of_user: Option<PathBuf>,
+    /// Folders of plugins that no agent makes: those of the workspace and of the user.
+    pub others: Vec<PathBuf>,
     /// True if plugins of the workspace may be tools, because its configuration is trusted.
     pub uses_workspace: bool,
 }
@@ -23,14 +23,13 @@ impl OwnPlugins {
     ///
     /// # Errors
     /// `ECONFLICT` if one has it.
-    pub(crate) fn check_new(&self, name: &str, workspace: &Path) -> Result<(), ToolError> {
+    pub(crate) fn check_new(&self, name: &str, folder: &Path) -> Result<(), ToolError> {
         let taken = |by: String| {
             let message = format!("`name`: {by} has this name already; no plugin is ever overwritten");
             Err(ToolError::new(Code::Conflict, message).hint("choose another name"))
         };
-        let own = workspace.join(WORKSPACE_FOLDER).join(name);
-        let places = [Some(own), self.of_user.as_ref().map(|folder| folder.join(name))];
-        for folder in places.into_iter().flatten() {
+        let others = self.others.iter().map(|around| around.join(name));
+        for folder in others.chain([folder.to_owned()]) {
             if std::fs::symlink_metadata(&folder).is_ok() {
                 return taken(format!("the folder {}", tool::visible(&tool::path_text(&folder))));
             }
@@ -73,19 +72,19 @@ fn failed(fault: StoreFault) -> ToolError {
     ToolError::new(Code::Runtime, fault.to_string()).because(fault)
 }
 
-/// Returns the name of the plugin to whose folder all these paths of a project belong.
-pub(crate) fn plugin_of(paths: &[String]) -> Option<&str> {
+/// Returns the name of the plugin to whose folder all these paths of a project belong. `around` is the folder of
+/// plugins in the project.
+pub(crate) fn plugin_of<'a>(around: &str, paths: &'a [String]) -> Option<&'a str> {
     let name = |path: &'_ String| {
-        let (name, rest) = path.strip_prefix(WORKSPACE_FOLDER)?.strip_prefix('/')?.split_once('/')?;
+        let (name, rest) = path.strip_prefix(around)?.strip_prefix('/')?.split_once('/')?;
         let is_plain = rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
         (plugins::is_plugin_name(name) && is_plain).then_some(name.len())
     };
-    let length = name(paths.first()?)?;
-    let begin = paths.first()?.get(..WORKSPACE_FOLDER.len() + 1 + length)?;
-    let is_below = |path: &String| {
-        name(path) == Some(length) && path.starts_with(begin)
-    };
-    paths.iter().all(is_below).then(|| begin.get(WORKSPACE_FOLDER.len() + 1..)).flatten()
+    let first = paths.first()?;
+    let length = name(first)?;
+    let begin = around.len() + 1;
+    let (folder, plugin) = (first.get(..=begin + length)?, first.get(begin..begin + length)?);
+    paths.iter().all(|path| name(path).is_some() && path.starts_with(folder)).then_some(plugin)
 }
 
 #[cfg(test)]
@@ -96,14 +95,14 @@ mod tests {
     fn only_paths_of_one_plugin_belong_to_one_and_others_are_refused() {
         let of = |paths: &[&str]| {
             let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-            plugin_of(&paths).map(str::to_owned)
+            plugin_of("plugins", &paths).map(str::to_owned)
         };
-        assert_eq!(of(&[".handfast/plugins/a/x", ".handfast/plugins/a/y/z"]).as_deref(), Some("a"));
+        assert_eq!(of(&["plugins/a/x", "plugins/a/y/z"]).as_deref(), Some("a"));
         for wrong in [
-            &[".handfast/plugins/a/x", ".handfast/plugins/b/x"][..],
-            &[".handfast/plugins/a/x", ".handfast/agents/a.md"],
-            &[".handfast/plugins/a/../b"],
-            &[".handfast/plugins/a"],
+            &["plugins/a/x", "plugins/b/x"][..],
+            &["plugins/a/x", ".handfast/agents/a.md"],
+            &["plugins/a/../b"],
+            &["plugins/a"],
             &["handfast.yaml"],
             &[],
         ] {
@@ -116,16 +115,16 @@ mod tests {
         let around = tempfile::tempdir().unwrap();
         let own = OwnPlugins {
             store: PluginStore::at(around.path().join("state")),
-            of_user: Some(around.path().join("user")),
+            others: vec![around.path().join("user")],
             uses_workspace: true,
         };
-        own.check_new("a", around.path()).unwrap();
+        own.check_new("a", &around.path().join("a")).unwrap();
         std::fs::create_dir_all(around.path().join("user/a")).unwrap();
-        assert_eq!(own.check_new("a", around.path()).unwrap_err().code, Code::Conflict);
+        assert_eq!(own.check_new("a", &around.path().join("a")).unwrap_err().code, Code::Conflict);
         let files = [("x".to_owned(), "1".to_owned())].into();
         own.enable(Path::new("/gone/b"), ("b", &files), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(own.check_new("b", around.path()).unwrap_err().code, Code::Conflict);
+        assert_eq!(own.check_new("b", &around.path().join("b")).unwrap_err().code, Code::Conflict);
         own.forget(Path::new("/gone/b")).unwrap();
-        own.check_new("b", around.path()).unwrap();
+        own.check_new("b", &around.path().join("b")).unwrap();
     }
 }

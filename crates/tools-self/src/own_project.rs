@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Context, Place, ToolError};
 
-use crate::own_plugins::plugin_of;
 use crate::protected_paths::{MARKS_OF_HANDFAST, normal, protecting};
 use crate::test_command::{Runner, with_target};
 
@@ -52,6 +51,8 @@ pub struct Project {
     pub protected: Vec<String>,
     /// Untracked folders of the project that a trial sees too, such as `node_modules`.
     pub shared: Vec<String>,
+    /// Folder of the project for new plugins.
+    pub plugins: String,
     /// Time for one run of the tests.
     pub timeout: Duration,
 }
@@ -104,9 +105,6 @@ impl Project {
     /// # Errors
     /// `EPERMISSION` for a protected file.
     pub(crate) fn check_revert(&self, context: &Context, paths: &[String]) -> Result<(), ToolError> {
-        if plugin_of(paths).is_some() {
-            return Ok(());
-        }
         let roots = context.service::<Roots>()?;
         let is_handfast = is_handfast(&roots, &self.folder(&context.place)?);
         let entry = |path: &String| Some((path.clone(), protecting_revert(self, is_handfast, path)?));
@@ -147,8 +145,7 @@ impl Project {
     }
 }
 
-/// Returns the entry that protects a path from being taken back. The folder of a plugin is protected from
-/// modifications, and is taken back as a whole.
+/// Returns the entry that protects a path from being taken back.
 fn protecting_revert(project: &Project, is_handfast: bool, path: &str) -> Option<String> {
     let is_normal = normal(path).is_ok_and(|normal| normal == *path);
     let entry = protecting(path, is_handfast, &project.protected);
@@ -181,6 +178,7 @@ pub(crate) mod tests {
             runner: None,
             protected: vec!["src/gate".to_owned()],
             shared: Vec::new(),
+            plugins: "plugins".to_owned(),
             timeout: Duration::from_mins(1),
         }
     }

@@ -71,7 +71,8 @@ pub(crate) fn look(answer: &str) -> String {
 pub(crate) fn files_in(answer: &str) -> Result<BTreeMap<String, String>, String> {
     let object = answer.find('{').zip(answer.rfind('}')).and_then(|(from, to)| answer.get(from..=to));
     let object = object.ok_or("the answer has no JSON object")?;
-    let read: Value = serde_json::from_str(object).map_err(|error| format!("the answer is no JSON: {error}"))?;
+    let read: Value =
+        serde_json::from_str(object).map_err(|error| format!("the answer is no JSON: {error}"))?;
     let files = read.get("files").and_then(Value::as_object).ok_or("the answer has no object `files`")?;
     let text = |(path, text): (&String, &Value)| Some((path.clone(), text.as_str()?.to_owned()));
     let files: Option<BTreeMap<_, _>> = files.iter().map(text).collect();
@@ -89,7 +90,8 @@ pub(crate) fn cautions(manifest: &Manifest) -> Vec<String> {
         .collect();
     let mut cautions = Vec::new();
     if !empty.is_empty() {
-        cautions.push(format!("CAUTION: these tests pass with any data: {}", tool::visible(&empty.join(", "))));
+        cautions
+            .push(format!("CAUTION: these tests pass with any data: {}", tool::visible(&empty.join(", "))));
     }
     if manifest.all_tests().count() < 2 {
         cautions.push("CAUTION: the plugin has no test beside its example".to_owned());
@@ -110,7 +112,9 @@ mod tests {
     fn files_are_found_in_an_answer_and_other_answers_are_refused() {
         let fenced = "Here:\n```json\n{\"files\": {\"a\": \"{1}\"}}\n```\n";
         assert_eq!(files_in(fenced).unwrap()["a"], "{1}");
-        for wrong in ["", "no", "}{", "{}", "{\"files\": {}}", "{\"files\": {\"a\": 1}}", "{\"files\": [\"a\"]}"] {
+        for wrong in
+            ["", "no", "}{", "{}", "{\"files\": {}}", "{\"files\": {\"a\": 1}}", "{\"files\": [\"a\"]}"]
+        {
             assert!(files_in(wrong).is_err(), "{wrong}");
         }
         assert!(look(&"x\n".repeat(100)).lines().count() <= 12);

@@ -14,7 +14,6 @@ use tool::{
     Timeout, Tool, ToolError,
 };
 
-use crate::own_plugins::plugin_of;
 use crate::self_projects::SelfDevelopment;
 use crate::self_trial::{ScriptFacts, home_files, mark, refused};
 use crate::trial::{Change, Trial};
@@ -77,7 +76,8 @@ impl Tool for SelfApply {
         let results = results.lines().take(2).collect::<Vec<_>>().join("; ");
         let what = format!("source of {}: {subject} (tests {results})", trial.project.name);
         // A preview of a command would stand in place of that of the change, so the plan names no command.
-        let writes = trial.change.paths().into_iter().map(|path| Effect::Write { path: directory.join(path) });
+        let writes =
+            trial.change.paths().into_iter().map(|path| Effect::Write { path: directory.join(path) });
         let effects = [Effect::ChangeHandfast { what }].into_iter().chain(writes).collect();
         Ok(Plan::of(effects).on_snapshot())
     }
@@ -92,9 +92,11 @@ impl Tool for SelfApply {
         match &trial.change {
             Change::File { path, .. } => drop(trial.project.modifiable(context, path)?),
             Change::Revert { paths, .. } => trial.project.check_revert(context, paths)?,
-            // Its paths lie in a new folder, which the script makes sure of.
-            Change::Plugin { .. } if plugin_of(&trial.change.paths()).is_some() => {}
-            Change::Plugin { .. } => return Err(ToolError::internal("a path is none of the plugin")),
+            Change::Plugin { .. } => {
+                for path in trial.change.paths() {
+                    trial.project.modifiable(context, &path)?;
+                }
+            }
         }
         let folder = trial.project.folder(&context.place)?;
         let (base, tree) = {

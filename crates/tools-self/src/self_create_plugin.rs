@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use plugins::{Manifest, PluginFolder, WORKSPACE_FOLDER, is_plugin_name};
+use plugins::{Manifest, PluginFolder, is_plugin_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ impl Tool for SelfCreatePlugin {
         example: Example {
             files: &[],
             arguments: r#"{"name": "two", "description": "Returns the number two.", "goal": "a first plugin", "files": [{"path": "plugin.yaml", "content": "name: two\ndescription: Returns the number two.\ncommand: [sh, main.sh]\ninput_schema: {type: object, properties: {}}\noutput_schema: {type: object, properties: {number: {type: integer}}}\nexample: {arguments: {}, result: {number: 2}}\n"}, {"path": "main.sh", "content": "echo '{\"ok\": true, \"data\": {\"number\": 2}}'\n"}]}"#,
-            result: r#"{"plugin_path": ".handfast/plugins/two", "tests_passed": true, "documentation": ".handfast/plugins/two/README.md"}"#,
+            result: r#"{"plugin_path": "plugins/two", "tests_passed": true, "documentation": "plugins/two/README.md"}"#,
         },
         ..OF_STEPS
     };
@@ -130,7 +130,8 @@ impl Tool for SelfCreatePlugin {
         let named = self.0.named(&args.name)?;
         named.project.folder(place)?;
         if !is_plugin_name(named.rest) {
-            let problem = "must begin with a small letter, and have small letters, digits and `_` alone, at most 40";
+            let problem =
+                "must begin with a small letter, and have small letters, digits and `_` alone, at most 40";
             return Err(ToolError::validation("name", problem));
         }
         for (field, text) in [("description", &args.description), ("goal", &args.goal)] {
@@ -150,12 +151,9 @@ impl Tool for SelfCreatePlugin {
         let named = self.0.named(&args.name)?;
         let (project, name) = (named.project, named.rest);
         let own = self.0.plugins()?;
-        let folder = project.folder(&context.place)?;
-        if folder != context.place.workspace {
-            let message = format!("plugins belong to the workspace, and {} is a folder in it", project.name);
-            return Err(ToolError::new(Code::Unavailable, message)
-                .hint("start Handfast with the folder of the project as its workspace"));
-        }
+        let path = format!("{}/{name}", project.plugins);
+        let folder = project.folder(&context.place)?.join(&path);
+        project.modifiable(context, &path)?;
         own.check_new(name, &folder)?;
         check_tools(context, name)?;
         let _reserved = self.0.begin(&project.name)?;
@@ -168,8 +166,7 @@ impl Tool for SelfCreatePlugin {
         let (description, goal) = (args.description.trim(), args.goal.trim());
         let second = second_look(context, goal, &draft, args.files.is_some()).await?;
         let about = about(name, description, goal, &draft, &second);
-        let trial = self.staged(context, project, name, about, &draft).await?;
-        let path = format!("{WORKSPACE_FOLDER}/{name}");
+        let trial = self.staged(context, project, &path, about, &draft).await?;
         let mut output =
             Output { tests_passed: true, test_results: draft.results.clone(), ..Output::default() };
         trial.fits_a_question().map_err(|error| with_data(error, &output))?;
@@ -179,13 +176,13 @@ impl Tool for SelfCreatePlugin {
         let commit = apply(context, &self.0, &trial, message).await;
         output.rollback_commit = commit.map_err(|error| with_data(error, &output))?;
         output.documentation = format!("{path}/{README}");
-        let absolute = context.place.workspace.join(&path);
         output.plugin_path = path;
-        own.enable(&absolute, (name, &draft.files), context.clock.now())
+        own.enable(&folder, (name, &draft.files), context.clock.now())
             .map_err(|error| with_data(error, &output))?;
         output.registered = own.uses_workspace;
         if !own.uses_workspace {
-            output.test_results += "\nnot registered: plugins of this workspace are not used until its handfast.yaml is trusted";
+            output.test_results +=
+                "\nnot registered: plugins of this workspace are not used until its handfast.yaml is trusted";
         }
         Ok(output)
     }
@@ -221,11 +218,14 @@ impl SelfCreatePlugin {
         &self,
         context: &Context,
         project: &Project,
-        name: &str,
+        folder: &str,
         about: String,
         draft: &Draft,
     ) -> Result<Arc<Trial>, ToolError> {
-        let change = Change::Plugin { name: name.to_owned(), files: draft.files.clone() };
+        let change = Change::Plugin { folder: folder.to_owned(), files: draft.files.clone() };
+        for path in change.paths() {
+            project.modifiable(context, &path)?;
+        }
         let trial = Arc::new(Trial::new(project.clone(), change, about));
         trial.found.lock().checked = Some(draft.results.clone());
         let tried = self.0.add(trial.clone());
@@ -236,9 +236,12 @@ impl SelfCreatePlugin {
 
 /// Checks that no tool has the name of a new plugin.
 fn check_tools(context: &Context, name: &str) -> Result<(), ToolError> {
+    // These are in no list, because only Handfast itself calls them.
+    const OWN: [&str; 4] = ["self_trial", "self_apply", "plugin_trial", "model_turn"];
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let listed = context.service::<Catalogue>()?.entries();
-    if calls.tools().iter().any(|tool| tool.name() == name) || listed.iter().any(|entry| entry.name == name) {
+    if OWN.contains(&name)
+        || calls.tools().iter().any(|tool| tool.name() == name) || listed.iter().any(|entry| entry.name == name) {
         let message = format!("`name`: the tool {name} exists already; no plugin takes its name");
         return Err(ToolError::new(Code::Conflict, message).hint("choose another name"));
     }
@@ -247,8 +250,7 @@ fn check_tools(context: &Context, name: &str) -> Result<(), ToolError> {
 
 /// Returns the files that the caller has given.
 fn given(files: &[FileText]) -> Result<BTreeMap<String, String>, ToolError> {
-    let texts: BTreeMap<_, _> =
-        files.iter().map(|file| (file.path.clone(), file.content.clone())).collect();
+    let texts: BTreeMap<_, _> = files.iter().map(|file| (file.path.clone(), file.content.clone())).collect();
     if texts.len() < files.len() {
         return Err(ToolError::validation("files", "has a path twice"));
     }
@@ -259,12 +261,17 @@ fn given(files: &[FileText]) -> Result<BTreeMap<String, String>, ToolError> {
 fn checked(files: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     let bytes: usize = files.values().map(String::len).sum();
     if files.len() > MOST_FILES || bytes > MOST_BYTES {
-        return Err(format!("{MOST_FILES} files and {MOST_BYTES} bytes are the most, because a human reads them"));
+        return Err(format!(
+            "{MOST_FILES} files and {MOST_BYTES} bytes are the most, because a human reads them"
+        ));
     }
     if files.values().any(|text| text.contains('\0')) {
         return Err("a file has a NUL character, so no difference could be shown".to_owned());
     }
-    if files.keys().any(|path| path.split('/').any(|part| part.eq_ignore_ascii_case(".git") || part.eq_ignore_ascii_case(".gitattributes"))) {
+    if files.keys().any(|path| {
+        path.split('/')
+            .any(|part| part.eq_ignore_ascii_case(".git") || part.eq_ignore_ascii_case(".gitattributes"))
+    }) {
         return Err("a path is one of git itself".to_owned());
     }
     Ok(files)
@@ -378,7 +385,12 @@ mod tests {
         }
         let twice = json!([file("a", "1".to_owned()), file("a", "2".to_owned())]);
         let large = json!([file("a", "x".repeat(MOST_BYTES + 1))]);
-        for files in [twice, large, json!([file("a", "\0".to_owned())]), json!([file("x/.Git/config", "1".to_owned())])] {
+        for files in [
+            twice,
+            large,
+            json!([file("a", "\0".to_owned())]),
+            json!([file("x/.Git/config", "1".to_owned())]),
+        ] {
             assert!(refused("good", files).contains("`files`"));
         }
     }

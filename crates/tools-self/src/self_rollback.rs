@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use plugins::WORKSPACE_FOLDER;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::{
-    Code, Context, Example, Level, Place, Plan, Spec, Tool, ToolError,
-};
+use tool::{Code, Context, Example, Level, Place, Plan, Spec, Tool, ToolError};
 
 use crate::own_plugins::plugin_of;
 use crate::own_project::Project;
@@ -131,7 +128,8 @@ impl SelfRollback {
         let _reserved = self.0.begin(&project.name)?;
         let (hash, subject, paths) = self.tagged(context, project, commit).await?;
         let about = format!("Take back {hash}\n{subject}");
-        let plugin = plugin_of(&paths).map(|name| context.place.workspace.join(WORKSPACE_FOLDER).join(name));
+        let around = project.folder(&context.place)?.join(&project.plugins);
+        let plugin = plugin_of(&project.plugins, &paths).map(|name| around.join(name));
         let change = Change::Revert { commit: hash.clone(), paths };
         let trial = Arc::new(Trial::new(project.clone(), change, about));
         let tried = self.0.add(trial.clone());

@@ -13,15 +13,13 @@ use tool::{
     RunResult, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use plugins::WORKSPACE_FOLDER;
-
 use crate::own_project::Scope;
 use crate::self_commit::LOG_FORMAT;
 use crate::self_projects::SelfDevelopment;
 use crate::test_report::SuiteResult;
 use crate::trial::{Change, Trial};
 use crate::trial_cell::{self, HomeFiles, RanScript};
-use crate::trial_script::{CONTENT_FILE, Printed, Script, ScriptChange};
+use crate::trial_script::{CONTENT_FILE, Printed, Script, ScriptChange, TRIAL_FOLDER};
 
 /// The `self_trial` tool.
 pub struct SelfTrial(pub(crate) Arc<SelfDevelopment>);
@@ -102,7 +100,7 @@ impl Tool for SelfTrial {
         let directory = trial.project.folder(place)?;
         let words = match args.step {
             Step::Log | Step::Commit => ["git", "log"].map(str::to_owned).to_vec(),
-            Step::Stage => ["git", "diff"].map(str::to_owned).to_vec(),
+            Step::Stage => ["git", "worktree", "add", TRIAL_FOLDER].map(str::to_owned).to_vec(),
             Step::Before | Step::After => trial.project.command(Scope::All, None)?.1,
         };
         Ok(Plan::of(vec![Effect::Run { command: CommandLine::Argv(words), directory }]).on_snapshot())
@@ -161,7 +159,7 @@ fn text(trial: &Trial, step: Step, script: &Script<'_>) -> Result<(String, HomeF
 pub(crate) struct ScriptFacts<'a> {
     change: &'a Change,
     /// Folder of the plugin within the project.
-    folder: String,
+    folder: &'a str,
     /// Paths in that folder.
     inside: Vec<String>,
 }
@@ -169,10 +167,8 @@ pub(crate) struct ScriptFacts<'a> {
 impl<'a> ScriptFacts<'a> {
     pub(crate) fn of(change: &'a Change) -> Self {
         let (folder, inside) = match change {
-            Change::Plugin { name, files } => {
-                (format!("{WORKSPACE_FOLDER}/{name}"), files.keys().cloned().collect())
-            }
-            _ => (String::new(), Vec::new()),
+            Change::Plugin { folder, files } => (folder.as_str(), files.keys().cloned().collect()),
+            _ => ("", Vec::new()),
         };
         Self { change, folder, inside }
     }
@@ -181,7 +177,7 @@ impl<'a> ScriptFacts<'a> {
         match self.change {
             Change::File { path, .. } => ScriptChange::File(path),
             Change::Revert { commit, .. } => ScriptChange::Revert(commit),
-            Change::Plugin { .. } => ScriptChange::Folder(&self.folder, &self.inside),
+            Change::Plugin { .. } => ScriptChange::Folder(self.folder, &self.inside),
         }
     }
 }

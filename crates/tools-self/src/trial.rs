@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use plugins::WORKSPACE_FOLDER;
 use tool::{Code, ToolError};
 
 use crate::own_project::Project;
@@ -17,8 +16,8 @@ pub(crate) enum Change {
     File { path: String, content: String },
     /// Takes one commit back, which changes these paths.
     Revert { commit: String, paths: Vec<String> },
-    /// Adds the folder of a plugin, with these texts by their paths in it.
-    Plugin { name: String, files: BTreeMap<String, String> },
+    /// Adds a folder of the project, with these texts by their paths in it.
+    Plugin { folder: String, files: BTreeMap<String, String> },
 }
 
 impl Change {
@@ -27,9 +26,7 @@ impl Change {
         match self {
             Change::File { path, .. } => vec![path.clone()],
             Change::Revert { paths, .. } => paths.clone(),
-            Change::Plugin { name, files } => {
-                files.keys().map(|path| format!("{WORKSPACE_FOLDER}/{name}/{path}")).collect()
-            }
+            Change::Plugin { folder, files } => files.keys().map(|path| format!("{folder}/{path}")).collect(),
         }
     }
 }

@@ -193,9 +193,10 @@ fn make(change: ScriptChange<'_>) -> String {
         ),
         ScriptChange::Folder(folder, paths) => {
             let folder = quoted(&[folder.to_owned()]);
-            let each = paths.iter().enumerate().map(|(number, path)| {
-                format!("add {} {number}\n", quoted(&[path.clone()]))
-            });
+            let each = paths
+                .iter()
+                .enumerate()
+                .map(|(number, path)| format!("add {} {number}\n", quoted(&[path.clone()])));
             format!(
                 "folder={folder}\nno_links \"$project\" \"$folder/x\"\nno_links \"$PWD\" \"$folder/x\"\n\
                  if [ -e \"$project/$folder\" ] || [ -L \"$project/$folder\" ]; then refuse exists; fi\n\
