@@ -63,6 +63,7 @@ mod official_servers;
 mod openapi;
 mod options;
 mod over_http;
+pub(crate) mod packages;
 mod patches;
 pub(crate) mod plugins;
 mod policy;

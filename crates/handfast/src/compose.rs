@@ -39,6 +39,7 @@ use crate::job_runtime::job_runtime;
 use crate::mcp_servers::{self, Groups};
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
+use crate::packages::Packages;
 use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, PLUGIN_PROCESSES_FOLDER,
     SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
@@ -172,6 +173,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state)?);
+    Packages::of(&state)
+        .settle(&PluginPlaces::of(&place.workspace, None, &state).store, SystemClock.now())?;
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
     let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
     let own = tools.clone();
@@ -337,7 +340,8 @@ impl Composed {
             dialect: self.toolset.dialect,
             catalogue: self.toolset.listed(),
             workspace: self.workspace.clone(),
-            files: AgentFiles::of(&self.workspace, configuration),
+            files: AgentFiles::of(&self.workspace, configuration)
+                .and(Packages::of(&self.state).agents(self.reload.options.ignores_files)),
             reload: self.reload.clone(),
             offered: Arc::default(),
         }

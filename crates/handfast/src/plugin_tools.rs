@@ -14,6 +14,7 @@ use tool::{Owner, dynamic_tool};
 use tools_plugins::{PluginProcesses, PluginTool};
 
 use crate::failure::Failure;
+use crate::packages::{Packages, content::PLUGINS};
 use crate::report::{Warn, warn};
 use crate::toolset::Toolset;
 
@@ -29,6 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct PluginPlaces {
     sources: Vec<PluginSource>,
     workspace: PathBuf,
+    packages: Packages,
     pub(crate) store: PluginStore,
 }
 
@@ -41,6 +43,7 @@ impl PluginPlaces {
         Self {
             sources: std::iter::once(own).chain(user).collect(),
             workspace: workspace.to_owned(),
+            packages: Packages::of(state),
             store: PluginStore::at(state.join(FOLDER)),
         }
     }
@@ -53,7 +56,10 @@ impl PluginPlaces {
 
     /// Returns all plugins, those of the workspace first.
     pub(crate) fn all(&self) -> Vec<FoundPlugin> {
-        self.sources.iter().flat_map(found_in).chain(self.of_projects()).collect()
+        let of_packages = self.packages.all().unwrap_or_default().into_iter().flat_map(|package| {
+            found_in(&PluginSource { folder: package.folder(PLUGINS), kind: SourceKind::User })
+        });
+        self.sources.iter().flat_map(found_in).chain(of_packages).chain(self.of_projects()).collect()
     }
 
     /// Returns the plugins in the folders of projects for self-development.
@@ -109,7 +115,8 @@ impl PluginPlaces {
     /// Returns true if the plugin may be a tool of a runtime here.
     pub(crate) fn may_be_tool(&self, plugin: &StoredPlugin, uses_workspace: bool) -> bool {
         let of_project = self.is_of_project(plugin).then_some(SourceKind::Workspace);
-        let kind = self.kind_of(&plugin.folder).or(of_project);
+        let of_package = self.packages.contains(&plugin.folder).then_some(SourceKind::User);
+        let kind = self.kind_of(&plugin.folder).or(of_project).or(of_package);
         kind.is_some_and(|kind| kind == SourceKind::User || uses_workspace)
     }
 

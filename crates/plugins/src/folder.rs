@@ -88,6 +88,14 @@ impl PluginFolder {
     /// # Errors
     /// [`FolderError`]
     pub fn read(path: &Path) -> Result<Self, FolderError> {
+        Self::read_only_of(path, |_| true)
+    }
+
+    /// Reads those entries of the folder that are wanted, and what is below them. Nothing else is looked at.
+    ///
+    /// # Errors
+    /// [`FolderError`]
+    pub fn read_only_of(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Self, FolderError> {
         let unreadable = |path: &Path, errno: rustix::io::Errno| FolderError::Unreadable {
             path: tool::path_text(path),
             source: errno.into(),
@@ -112,6 +120,9 @@ impl PluginFolder {
                 let entry = entry.map_err(|errno| unreadable(Path::new(&folder), errno))?;
                 let name = entry.file_name().to_string_lossy();
                 if name == "." || name == ".." {
+                    continue;
+                }
+                if folder.is_empty() && !is_wanted(&name) {
                     continue;
                 }
                 let inside = if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
@@ -175,8 +186,13 @@ impl PluginFolder {
         }
         let file = |text: &String| PluginFile { content: text.clone().into_bytes(), is_executable: false };
         let files: BTreeMap<_, _> = texts.iter().map(|(path, text)| (path.clone(), file(text))).collect();
+        Ok(Self::of_files(path, files))
+    }
+
+    /// Makes the content of a folder of files that were read as part of another one.
+    pub fn of_files(path: &Path, files: BTreeMap<String, PluginFile>) -> Self {
         let hash = hash(&files);
-        Ok(Self { path: path.to_owned(), files, hash })
+        Self { path: path.to_owned(), files, hash }
     }
 
     /// Returns a stamp of a folder, which differs after every change of a file that leaves a trace in the file
