@@ -3,7 +3,6 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -119,10 +118,12 @@ fn a_package_brings_its_parts_is_updated_and_leaves_nothing() {
     assert_eq!(unknown.code, 2, "{}", unknown.stderr);
 }
 
+/// Change of a package that makes it a wrong one.
+type Spoil = fn(&Fixture, &Path);
+
 #[test]
 fn what_no_package_may_bring_is_refused_and_changes_nothing() {
     let fixture = Fixture::new();
-    type Spoil = fn(&Fixture, &Path);
     let spoils: [(&str, Spoil); 9] = [
         ("regular files", |fixture, folder| symlink(fixture.outside(), folder.join("skills/out")).unwrap()),
         ("regular files", |_, folder| symlink("/etc/passwd", folder.join("skills/tidying/passwd")).unwrap()),
@@ -271,23 +272,41 @@ fn a_repository_is_copied_without_hooks_links_submodules_or_other_protocols() {
 }
 
 #[test]
-fn a_kill_at_any_time_leaves_a_package_as_a_whole_or_not_at_all() {
+fn a_kill_at_any_step_leaves_a_package_as_a_whole_or_not_at_all() {
     let fixture = Fixture::new();
     let folder = package(&fixture);
+    let place = fixture.state().join("packages");
+    let drafts = || {
+        let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.to_string_lossy().contains(".draft-"))
+            .collect::<Vec<_>>()
+    };
+    let states = || std::fs::read_to_string(fixture.state().join("plugins/plugins.json")).unwrap_or_default();
+    // The steps of a change, each of which is a moment for a kill.
+    let steps: [&dyn Fn() -> bool; 7] = [
+        &|| fixture.state().join("handfast.db").exists(),
+        &|| place.exists(),
+        &|| !drafts().is_empty(),
+        &|| drafts().iter().any(|draft| draft.join("package.json").exists()),
+        &|| place.join("tidy").exists(),
+        &|| !place.join("tidy").exists() && !drafts().is_empty(),
+        &|| states().contains("say"),
+    ];
     let (mut with, mut without) = (0, 0);
-    for round in 0..24_u64 {
-        let is_there = fixture.state().join("packages/tidy").exists();
+    for (round, step) in steps.iter().cycle().take(35).enumerate() {
         let source = folder.to_str().unwrap();
-        let arguments: &[&str] =
-            if is_there { &["remove", "tidy", "--yes"] } else { &["add", source, "--yes"] };
-        let mut child = fixture
-            .command()
-            .args(arguments)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(5 + round * 7 % 160));
+        let arguments: &[&str] = if place.join("tidy").exists() && round % 2 == 0 {
+            &["remove", "tidy", "--yes"]
+        } else {
+            &["add", source, "--yes"]
+        };
+        let quiet = std::process::Stdio::null;
+        let mut child = fixture.command().args(arguments).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        while !step() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let all = listed(&fixture);
@@ -303,12 +322,7 @@ fn a_kill_at_any_time_leaves_a_package_as_a_whole_or_not_at_all() {
                 "{all:#} {said:#}"
             );
         }
-        let left = std::fs::read_dir(fixture.state().join("packages"));
-        let drafts = left
-            .into_iter()
-            .flatten()
-            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(".draft"));
-        assert_eq!(drafts.count(), 0, "the next start has removed it");
+        assert_eq!(drafts(), Vec::<PathBuf>::new(), "the next start has removed them");
     }
     assert!(with > 0 && without > 0, "{with} {without}");
 }

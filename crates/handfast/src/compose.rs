@@ -45,7 +45,8 @@ use crate::places::{
     SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
 };
 use crate::plugin_facts::PluginFacts;
-use crate::plugin_tools::{PluginPlaces, PluginTools};
+use crate::plugin_places::PluginPlaces;
+use crate::plugin_tools::PluginTools;
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;

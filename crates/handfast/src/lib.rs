@@ -75,6 +75,7 @@ mod packages;
 mod pager;
 mod places;
 mod plugin_facts;
+mod plugin_places;
 mod plugin_tools;
 #[cfg(feature = "cli")]
 mod program;

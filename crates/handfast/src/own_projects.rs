@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugins::SourceKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tools_self::{OwnPlugins, Project, Runner, Scope, SelfDevelopment};
 
 use crate::failure::Failure;
-use crate::plugin_tools::PluginPlaces;
 
 /// A project that Handfast may develop.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -75,28 +73,20 @@ fn usual_seconds() -> u64 {
     600
 }
 
-/// Returns the register of the projects. `uses_workspace` is true if plugins of the workspace may be tools.
+/// Returns the register of the projects.
 ///
 /// # Errors
 /// If a name or a value cannot be used.
 pub(crate) fn registered(
     configured: Option<BTreeMap<String, OwnProject>>,
     workspace: &Path,
-    (plugins, uses_workspace): (PluginPlaces, bool),
+    plugins: OwnPlugins,
 ) -> Result<Arc<SelfDevelopment>, Failure> {
     let mut projects = projects(configured)?;
     for project in &mut projects {
         project.folder = without_link_out(&project.folder, workspace);
     }
-    let own = OwnPlugins {
-        others: [SourceKind::Workspace, SourceKind::User]
-            .into_iter()
-            .filter_map(|kind| plugins.folder(kind).map(Path::to_owned))
-            .collect(),
-        store: plugins.store,
-        uses_workspace,
-    };
-    Ok(Arc::new(SelfDevelopment::new(projects).with_plugins(own)))
+    Ok(Arc::new(SelfDevelopment::new(projects).with_plugins(plugins)))
 }
 
 /// Returns the folder of a project. A link out of the workspace is replaced by its target, so that the refusal names

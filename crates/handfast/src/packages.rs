@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 use crate::report::Warn;
 #[cfg(feature = "cli")]
-pub(crate) use changes::{Wanted, read};
+pub(crate) use changes::{NewPackage, read};
 use content::Brings;
 
 /// Folder of the packages in the state.
@@ -265,6 +265,3 @@ fn package(folder: &Path) -> Result<Package, Failure> {
     }
     Ok(Package { record, content: folder.join(CONTENT) })
 }
-
-#[cfg(all(test, feature = "cli"))]
-mod tests;

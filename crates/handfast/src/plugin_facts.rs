@@ -4,7 +4,7 @@ use tool::{CatalogueEntry, Level};
 
 use plugins::{Manifest, PluginFolder, PluginState, StoredPlugin};
 
-use crate::plugin_tools::PluginPlaces;
+use crate::plugin_places::PluginPlaces;
 
 /// Source of the facts about plugins.
 #[derive(Debug, Clone)]

@@ -47,12 +47,12 @@ pub struct Output {
     /// Number of tests that failed.
     failed: u64,
     /// One entry per test, in the order of the manifest.
-    tests: Vec<Tested>,
+    tests: Vec<OneTest>,
 }
 
 /// A test that has run.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Tested {
+struct OneTest {
     /// Name of the test.
     name: String,
     /// Difference from the expected outcome; absent if the test passed.
@@ -123,7 +123,7 @@ impl Tool for PluginTrial {
             let left = end.saturating_duration_since(Instant::now());
             let at_most = manifest.timeout.min(LONGEST_TEST).min(left);
             let problem = tested(context, (&content, &manifest), test, &output, at_most)?;
-            tests.push(Tested { name: test.name.clone(), problem });
+            tests.push(OneTest { name: test.name.clone(), problem });
         }
         let failed = tests.iter().filter(|test| test.problem.is_some()).count() as u64;
         Ok(Output { passed: tests.len() as u64 - failed, failed, tests })

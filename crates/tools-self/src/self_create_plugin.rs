@@ -46,7 +46,7 @@ pub struct Args {
     name: String,
     /// Sentence by which a model decides when to use the tool.
     description: String,
-    /// What the plugin should accomplish.
+    /// Purpose of the plugin: all that it should accomplish.
     goal: String,
     /// Files of the plugin, if you have written them: docs/PLUGINS.md. The configured model writes them otherwise.
     #[serde(default)]
@@ -83,14 +83,14 @@ pub struct Output {
 
 /// Results of the tests of a plugin.
 #[derive(Debug, Deserialize)]
-struct Tests {
+struct TrialResult {
     passed: u64,
     failed: u64,
-    tests: Vec<Tested>,
+    tests: Vec<OneTest>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Tested {
+struct OneTest {
     name: String,
     problem: Option<String>,
 }
@@ -241,7 +241,9 @@ fn check_tools(context: &Context, name: &str) -> Result<(), ToolError> {
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let listed = context.service::<Catalogue>()?.entries();
     if OWN.contains(&name)
-        || calls.tools().iter().any(|tool| tool.name() == name) || listed.iter().any(|entry| entry.name == name) {
+        || calls.tools().iter().any(|tool| tool.name() == name)
+        || listed.iter().any(|entry| entry.name == name)
+    {
         let message = format!("`name`: the tool {name} exists already; no plugin takes its name");
         return Err(ToolError::new(Code::Conflict, message).hint("choose another name"));
     }
@@ -303,7 +305,7 @@ async fn tried(
         Err(error) if error.code == Code::Validation => return Ok(Err(error.message)),
         Err(error) => return Err(error),
     };
-    let tests: Tests = serde_json::from_value(tests)
+    let tests: TrialResult = serde_json::from_value(tests)
         .map_err(|error| ToolError::internal("the results of the tests cannot be read").because(error))?;
     let failures = tests.tests.iter().filter_map(|test| Some((&test.name, test.problem.as_ref()?)));
     let failures: Vec<String> =

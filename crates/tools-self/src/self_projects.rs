@@ -36,6 +36,7 @@ impl SelfDevelopment {
     }
 
     /// Gives access to the plugins of the workspace.
+    #[must_use]
     pub fn with_plugins(self, plugins: OwnPlugins) -> Self {
         Self { plugins: Some(plugins), ..self }
     }

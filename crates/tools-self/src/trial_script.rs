@@ -196,7 +196,7 @@ fn make(change: ScriptChange<'_>) -> String {
             let each = paths
                 .iter()
                 .enumerate()
-                .map(|(number, path)| format!("add {} {number}\n", quoted(&[path.clone()])));
+                .map(|(number, path)| format!("add {} {number}\n", quoted(std::slice::from_ref(path))));
             format!(
                 "folder={folder}\nno_links \"$project\" \"$folder/x\"\nno_links \"$PWD\" \"$folder/x\"\n\
                  if [ -e \"$project/$folder\" ] || [ -L \"$project/$folder\" ]; then refuse exists; fi\n\

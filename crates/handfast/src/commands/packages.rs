@@ -19,10 +19,10 @@ use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
 use crate::packages::content::{Brings, is_name};
 use crate::packages::fetched::{Fetched, fetch};
-use crate::packages::{Package, Packages, Wanted, read};
+use crate::packages::{NewPackage, Package, Packages, read};
 use crate::pager::print_listing;
 use crate::places::{open_store, state_folder, workspace};
-use crate::plugin_tools::PluginPlaces;
+use crate::plugin_places::PluginPlaces;
 use crate::report::{note, table, warn};
 
 /// Places and stores that the commands work on.
@@ -88,6 +88,11 @@ fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads what a content brings.
+fn brings_of(content: &PluginFolder, source: &str) -> Result<Brings, Failure> {
+    Brings::of(content).map_err(|problem| Failure::usage(format!("{}: {problem}", tool::visible(source))))
+}
+
 impl Shelf<'_> {
     fn add(&self, source: &str, workspace: &Path, yes: bool) -> Result<ExitCode, Failure> {
         let fetched = fetch(source, workspace)?;
@@ -98,7 +103,7 @@ impl Shelf<'_> {
             ));
         }
         let content = read(&fetched.folder)?;
-        let brings = self.brings(&content, source)?;
+        let brings = brings_of(&content, source)?;
         let name = brings.name.clone().unwrap_or_else(|| fetched.name.clone());
         if !is_name(&name) {
             return Err(Failure::usage(format!(
@@ -140,7 +145,7 @@ impl Shelf<'_> {
                 note(&format!("{} is current", record.name));
                 continue;
             }
-            let brings = self.brings(&content, &record.source)?;
+            let brings = brings_of(&content, &record.source)?;
             if brings.name.as_ref().is_some_and(|name| *name != record.name) {
                 return Err(Failure::usage(format!(
                     "the package {} has another name now; remove it, and add the new one",
@@ -187,10 +192,6 @@ impl Shelf<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn brings(&self, content: &PluginFolder, source: &str) -> Result<Brings, Failure> {
-        Brings::of(content).map_err(|problem| Failure::usage(format!("{}: {problem}", tool::visible(source))))
-    }
-
     /// Asks, and puts the content in its place.
     fn put(
         &self,
@@ -207,7 +208,7 @@ impl Shelf<'_> {
             note("nothing was changed; --yes answers yes without a question");
             return Ok(ExitCode::from(1));
         }
-        let wanted = Wanted { name, source: &fetched.source, commit: fetched.commit.clone(), content };
+        let wanted = NewPackage { name, source: &fetched.source, commit: fetched.commit.clone(), content };
         recorded(self.store.as_ref(), what, &fetched.folder, || {
             self.packages.put(&wanted, &self.plugins, SystemClock.now())
         })?;

@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::host_environment::HostEnvironment;
 use crate::pager::print_listing;
 use crate::places::{open_store, state_folder, workspace};
-use crate::plugin_tools::PluginPlaces;
+use crate::plugin_places::PluginPlaces;
 use crate::report::{note, table, warn};
 
 /// Maximum number of characters of a status in a list.

@@ -1,6 +1,19 @@
 //! The configuration files of one run, in order of precedence.
 
-use super::*;
+use std::path::Path;
+
+use dialects::Dialect;
+use policy::{FilePlace, Mode, Origin, Source, Trust};
+use store_api::Store;
+use tool::Place;
+
+use crate::at_start::AtStart;
+use crate::config::{self, ConfigFile, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::failure::Failure;
+use crate::host_environment::HostEnvironment;
+use crate::labels::{Labels, with_built_in};
+use crate::report::Warn;
+use crate::run_options::{Author, RunOptions};
 
 /// The configuration files of one run, each with its layer, in order of precedence.
 pub(super) struct Files {

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const MOST: usize = 100;
 
 /// Content that is about to be a package.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct NewPackage<'a> {
     pub(crate) name: &'a str,
     pub(crate) source: &'a str,
     pub(crate) commit: Option<String>,
@@ -47,7 +47,7 @@ impl Packages {
     /// If it cannot be written. The earlier state then stays.
     pub(crate) fn put(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &NewPackage<'_>,
         store: &PluginStore,
         now: Timestamp,
     ) -> Result<(), Failure> {
@@ -118,3 +118,6 @@ pub(crate) fn read(folder: &Path) -> Result<PluginFolder, Failure> {
         Failure::usage(format!("{}: {}", tool::visible(&folder.display().to_string()), content::said(&error)))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ fn place() -> Place {
 impl Place {
     fn put(&self) -> PluginFolder {
         let content = read(self.source.path()).unwrap();
-        let wanted = Wanted { name: "one", source: "/from", commit: None, content: &content };
+        let wanted = NewPackage { name: "one", source: "/from", commit: None, content: &content };
         self.packages.put(&wanted, &self.store, Timestamp::UNIX_EPOCH).unwrap();
         content
     }
