@@ -28,6 +28,9 @@ const LONGEST_TEST: Duration = Duration::from_mins(1);
 /// Maximum time of all tests.
 const LONGEST: Duration = Duration::from_mins(10);
 
+/// Folder that stands for the copy in a plan, because each test has another one.
+const PLACE: &str = "/plugin";
+
 /// The `plugin_trial` tool.
 pub struct PluginTrial;
 
@@ -99,10 +102,13 @@ impl Tool for PluginTrial {
     const IS_LISTED: bool = false;
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
-        let (_, manifest) = args.content()?;
+        let (content, manifest) = args.content()?;
         let Manifest { effects, command, .. } = &manifest;
+        // A rule about a script of the workspace must not speak of a file of the plugin.
+        let command: Vec<String> =
+            command.iter().map(|word| placed(&content, word, Path::new(PLACE))).collect();
         let network = NetworkLimit { hosts: effects.hosts.clone(), secrets: effects.secrets.clone() };
-        let (command, directory) = (CommandLine::Argv(command.clone()), place.workspace.clone());
+        let (command, directory) = (CommandLine::Argv(command), place.workspace.clone());
         let plan = Plan::of(vec![Effect::Run { command, directory }]).on_snapshot();
         Ok(Plan { level: Some(manifest.least_level()), network: Some(network), ..plan })
     }
@@ -128,6 +134,12 @@ impl Tool for PluginTrial {
         let failed = tests.iter().filter(|test| test.problem.is_some()).count() as u64;
         Ok(Output { passed: tests.len() as u64 - failed, failed, tests })
     }
+}
+
+/// Returns a word of the command, with the path of the file that it names.
+fn placed(content: &PluginFolder, word: &str, folder: &Path) -> String {
+    let inside = word.strip_prefix("./").unwrap_or(word);
+    if content.files.contains_key(inside) { tool::path_text(&folder.join(inside)) } else { word.to_owned() }
 }
 
 /// Runs one test. Returns the difference from the expected outcome.
@@ -159,11 +171,7 @@ fn tested(
     let request = plugins::request_line(&test.arguments, &context.call.0, seen.as_deref());
     let cell = cell::met_for_test(&given, uses, &copy, &workspace, request);
     let host = CellHost { late_masks: None, ..cell::host(&host, uses) };
-    let word = |word: &String| {
-        let inside = word.strip_prefix("./").unwrap_or(word);
-        if content.files.contains_key(inside) { tool::path_text(&copy.join(inside)) } else { word.clone() }
-    };
-    let words: Vec<String> = manifest.command.iter().map(word).collect();
+    let words: Vec<String> = manifest.command.iter().map(|word| placed(content, word, &copy)).collect();
     let command = cell::command(&words, if seen.is_some() { &workspace } else { &copy });
     let stopper = Stopper::new().map_err(outcome::cannot_start)?;
     let at_request = stopper.clone();
@@ -232,6 +240,8 @@ mod tests {
         let plan = tool.prepare(files("effects: {hosts: [a.example.com]}"), &place).unwrap().plan;
         assert_eq!(plan.network.unwrap().hosts, ["a.example.com"]);
         assert_eq!(plan.level, Some(Level::Moderate));
+        let command = CommandLine::Argv(["sh", "/plugin/main.sh"].map(str::to_owned).to_vec());
+        assert!(matches!(&plan.effects[..], [Effect::Run { command: run, .. }] if *run == command));
         for (more, named) in [("mode: serve", "once"), ("colour: red", "colour")] {
             let error = tool.prepare(files(more), &place).err().unwrap();
             assert_eq!(error.code, Code::Validation);
