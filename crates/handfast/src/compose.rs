@@ -174,8 +174,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state)?);
-    Packages::of(&state)
-        .settle(&PluginPlaces::of(&place.workspace, None, &state).store, SystemClock.now())?;
+    let of_plugins = PluginPlaces::of(&place.workspace, None, &state).store;
+    if let Err(failure) = Packages::of(&state).settle(&of_plugins, SystemClock.now()) {
+        warn(&format!("the rest of a killed change of packages stays: {}", failure.error));
+    }
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
     let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
     let own = tools.clone();

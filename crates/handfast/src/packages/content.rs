@@ -30,8 +30,8 @@ const RULES: [&str; 8] = [
 const OF_THE_USER: [&str; 6] = ["level", "trust_annotations", "shared", "workspace", "shows", "sampling"];
 /// Maximum number of entries of a list of rules, and of servers.
 const MOST_ENTRIES: usize = 100;
-/// Maximum length of a line about a part, in characters.
-const LONGEST_LINE: usize = 300;
+/// Maximum length of a line about a part, in characters. A longer one could hide its end from the human.
+const LONGEST_LINE: usize = 2_000;
 
 /// Returns true if an entry of a folder belongs to a package.
 pub(crate) fn is_part(name: &str) -> bool {
@@ -125,6 +125,12 @@ impl Brings {
             brings.servers.extend(named);
         }
         brings.check_servers()?;
+        if let Some(line) = brings.lines().iter().find(|line| line.chars().count() > LONGEST_LINE + 100) {
+            let begin: String = line.chars().take(60).collect();
+            return Err(format!(
+                "a part has more than {LONGEST_LINE} characters, too long to be shown: {begin}..."
+            ));
+        }
         let is_empty = brings.skills.is_empty()
             && brings.agents.is_empty()
             && brings.plugins.is_empty()
@@ -175,7 +181,7 @@ impl Brings {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.description.trim().is_empty() {
-            lines.push(self.description.trim().to_owned());
+            lines.push(self.description.trim().chars().take(LONGEST_LINE).collect());
         }
         lines.extend(self.skills.iter().map(|name| format!("skill {name}")));
         lines.extend(self.agents.iter().map(|name| format!("agent {name}")));
@@ -194,14 +200,7 @@ impl Brings {
         for (list, entries) in &self.rules {
             lines.push(format!("rule {list}: {entries}"));
         }
-        let cut = |line: String| {
-            let line = tool::visible(&line);
-            match line.char_indices().nth(LONGEST_LINE) {
-                Some((at, _)) => format!("{} [...]", line.get(..at).unwrap_or_default()),
-                None => line,
-            }
-        };
-        lines.into_iter().map(cut).collect()
+        lines.iter().map(|line| tool::visible(line)).collect()
     }
 }
 

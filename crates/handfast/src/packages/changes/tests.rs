@@ -113,6 +113,10 @@ fn what_could_widen_or_is_no_part_is_refused() {
         ("mcp_servers: {a: {command: x, shows: [/]}}", "shows"),
         ("mcp_servers: {a: x}", "no object"),
         ("colour: red", "colour"),
+        (
+            &format!("mcp_servers: {{a: {{command: x, env: {{A: {}}}}}}}", "y".repeat(3_000)),
+            "too long to be shown",
+        ),
         ("description: nothing", "brings nothing"),
     ] {
         let problem = brings(&[("package.yaml", yaml)]).unwrap_err();
