@@ -75,6 +75,10 @@ fn a_package_brings_its_parts_is_updated_and_leaves_nothing() {
     assert_eq!(fixture.data("say", json!({}))["said"], "one");
     assert_eq!(fixture.error("file_read", json!({"path": "hidden.txt"}))["code"], "EPERMISSION");
     assert_eq!(fixture.call("file_read", json!({"path": "plain.txt"}))["ok"], true);
+    let servers = fixture.data("mcp_servers", json!({})).to_string();
+    assert!(servers.contains("\"notes\""), "{servers}");
+    let near = fixture.run(&["run", "--agent", "tidierr", "tidy"]);
+    assert!(near.stderr.contains("tidier"), "{}", near.stderr);
     let shown = fixture.run(&["policy", "show"]).stdout;
     assert!(shown.contains("hidden.txt"), "{shown}");
     assert!(fixture.run(&["plugin", "list", "--json"]).stdout.contains("\"say\""));

@@ -116,6 +116,20 @@ fn a_model_writes_a_plugin_mends_it_and_it_is_a_tool_until_it_is_taken_back() {
 }
 
 #[test]
+fn no_caller_can_test_a_plugin_and_a_runtime_that_only_reads_makes_none() {
+    let fixture = example();
+    let error = fixture.error("plugin_trial", json!({"trial": "p0"}));
+    assert_eq!(error["code"], "ENOTFOUND", "{error:#}");
+    let files = [("plugin.yaml", &*manifest("p", 2)), ("main.py", PROGRAM)];
+    let arguments = given("p", &files).to_string();
+    for option in ["--read-only", "--dry-run"] {
+        let refused = fixture.run(&[option, "call", "--yes", "self_create_plugin", &arguments]).json();
+        assert_eq!(refused["error"]["code"], "ENOTFOUND", "{option}: {refused:#}");
+    }
+    assert!(!fixture.workspace().join("plugins").exists());
+}
+
+#[test]
 fn without_a_yes_nothing_is_made_and_the_question_shows_files_tests_and_the_second_look() {
     let server = Server::http(author);
     let fixture = example();

@@ -57,7 +57,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_agents::tools(&needed.models),
         needed.work.tools(),
         tools_self::tools(&needed.own_projects),
-        tools_plugins::tools(),
+        tools_plugins::tools(needed.own_projects.plugin_trials()),
         vec![ToolCall::tool()],
     ];
     families.concat()
@@ -233,6 +233,9 @@ fn status(canonical: &str, vault: &Vault) -> String {
         Ok(_) => "ready".to_owned(),
         Err(VaultError::NoVault) if of_gmail => NOT_LOGGED_IN.to_owned(),
         Err(VaultError::Locked) => LOCKED.to_owned(),
+        Err(error @ (VaultError::Passphrase | VaultError::Key { .. } | VaultError::KeyFile { .. })) => {
+            format!("locked: {error}")
+        }
         Err(error) => format!("unavailable: {error}"),
     }
 }

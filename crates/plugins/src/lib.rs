@@ -31,4 +31,4 @@ pub use scaffold::{Language, scaffold};
 pub use store::{
     FAILURES_BEFORE_QUARANTINE, FIRST_RUNS, PluginState, PluginStore, Quarantine, StoreFault, StoredPlugin,
 };
-pub use trial::TrialPlace;
+pub use trial::{PluginTexts, PluginTrials, TrialPlace, WaitingPlugin};

@@ -1,11 +1,54 @@
-//! The place of a test: a copy of the plugin, and a workspace with the files of the test.
+//! Trials of new plugins: the files that wait for their tests, and the place of one test.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::folder::PluginFolder;
 use crate::manifest::PluginTest;
+
+/// Texts of a plugin by their paths in its folder.
+pub type PluginTexts = BTreeMap<String, String>;
+
+/// New plugins whose tests are about to run. Only such a plugin can be tested by a call.
+#[derive(Debug, Default)]
+pub struct PluginTrials {
+    waiting: Mutex<BTreeMap<String, Arc<PluginTexts>>>,
+    next: AtomicU64,
+}
+
+impl PluginTrials {
+    /// Adds the files of a plugin, for as long as the returned value lives.
+    pub fn add(self: &Arc<Self>, files: PluginTexts) -> WaitingPlugin {
+        let id = format!("p{}", self.next.fetch_add(1, Ordering::Relaxed));
+        self.waiting.lock().insert(id.clone(), Arc::new(files));
+        WaitingPlugin { all: self.clone(), id }
+    }
+
+    /// Returns the files under this id.
+    pub fn files(&self, id: &str) -> Option<Arc<PluginTexts>> {
+        self.waiting.lock().get(id).cloned()
+    }
+}
+
+/// Plugin that can be tested until this value is dropped.
+#[derive(Debug)]
+pub struct WaitingPlugin {
+    all: Arc<PluginTrials>,
+    /// Id for the call.
+    pub id: String,
+}
+
+impl Drop for WaitingPlugin {
+    fn drop(&mut self) {
+        self.all.waiting.lock().remove(&self.id);
+    }
+}
 
 /// Folders of one test, which are removed with this value.
 #[derive(Debug)]

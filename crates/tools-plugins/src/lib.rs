@@ -14,12 +14,14 @@ pub use processes::PluginProcesses;
 
 use std::sync::Arc;
 
+use plugins::PluginTrials;
 use tool::{AnyTool, ErasedTool};
 
 pub use plugin_tool::{PluginTool, Unusable};
 pub use plugin_trial::PluginTrial;
 
-/// Returns the tools of this family that are there without any plugin, in listing order.
-pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![ErasedTool::tool(PluginTrial)]
+/// Returns the tools of this family that are there without any plugin, in listing order. `trials` has the new plugins
+/// that are being tested.
+pub fn tools(trials: &Arc<PluginTrials>) -> Vec<Arc<dyn AnyTool>> {
+    vec![ErasedTool::tool(PluginTrial(trials.clone()))]
 }

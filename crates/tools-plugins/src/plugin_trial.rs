@@ -4,11 +4,14 @@
 //! The run is a call like any other: the policy decides about its command and its network, a stop ends it, and the
 //! audit has it. Each test has a cell, a copy of the plugin and a workspace of its own, which are removed afterwards.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plugins::{Answer, Manifest, PluginFolder, PluginTest, RunMode, TestOutcome, TrialPlace, WorkspaceUse};
+use plugins::{
+    Answer, Manifest, PluginFolder, PluginTest, PluginTexts, PluginTrials, RunMode, TestOutcome, TrialPlace,
+    WorkspaceUse,
+};
 use sandbox::{CellHost, CellSpec, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,14 +35,14 @@ const LONGEST: Duration = Duration::from_mins(10);
 const PLACE: &str = "/plugin";
 
 /// The `plugin_trial` tool.
-pub struct PluginTrial;
+pub struct PluginTrial(pub(crate) Arc<PluginTrials>);
 
 /// Arguments of `plugin_trial`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Texts of the plugin's files by their paths in its folder.
-    files: BTreeMap<String, String>,
+    /// Id of the plugin that waits for its tests.
+    trial: String,
 }
 
 /// Result of `plugin_trial`.
@@ -63,10 +66,17 @@ struct OneTest {
     problem: Option<String>,
 }
 
-impl Args {
-    fn content(&self) -> Result<(PluginFolder, Manifest), ToolError> {
+impl PluginTrial {
+    fn files(&self, args: &Args) -> Result<Arc<PluginTexts>, ToolError> {
+        self.0.files(&args.trial).ok_or_else(|| {
+            ToolError::new(Code::NotFound, "no plugin waits for its tests under this id")
+                .hint("only self_create_plugin makes such a call")
+        })
+    }
+
+    fn content(&self, args: &Args) -> Result<(PluginFolder, Manifest), ToolError> {
         let wrong = |problem: String| ToolError::validation("files", problem);
-        let content = PluginFolder::of_texts(Path::new("plugin"), &self.files);
+        let content = PluginFolder::of_texts(Path::new("plugin"), &*self.files(args)?);
         let content = content.map_err(|error| wrong(error.to_string()))?;
         let manifest = content.manifest().map_err(|error| wrong(error.to_string()))?;
         if manifest.mode != RunMode::Once {
@@ -89,7 +99,7 @@ impl Tool for PluginTrial {
         description: "The tests of a plugin, each in a cell and a workspace of its own.",
         example: Example {
             files: &[],
-            arguments: r#"{"files": {"main.sh": "echo '{\"ok\": true, \"data\": {\"words\": 2}}'", "plugin.yaml": "{name: two, description: Returns two., command: [sh, main.sh], input_schema: {type: object, properties: {}}, output_schema: {type: object, properties: {words: {type: integer}}}, example: {arguments: {}, result: {words: 2}}}"}}"#,
+            arguments: r#"{"trial": "p1"}"#,
             result: r#"{"passed": 1, "failed": 0}"#,
         },
         level: Level::Safe,
@@ -102,7 +112,7 @@ impl Tool for PluginTrial {
     const IS_LISTED: bool = false;
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
-        let (content, manifest) = args.content()?;
+        let (content, manifest) = self.content(args)?;
         let Manifest { effects, command, .. } = &manifest;
         // A rule about a script of the workspace must not speak of a file of the plugin.
         let command: Vec<String> =
@@ -114,12 +124,13 @@ impl Tool for PluginTrial {
     }
 
     fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
-        let files = args.files.iter().map(|(path, text)| format!("{path}:\n{text}"));
+        let files = self.files(args).ok()?;
+        let files = files.iter().map(|(path, text)| format!("{path}:\n{text}"));
         Some(files.collect::<Vec<_>>().join("\n\n"))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let (content, manifest) = args.content()?;
+        let (content, manifest) = self.content(&args)?;
         let output = jsonschema::validator_for(&manifest.output_schema)
             .map_err(|error| ToolError::validation("files", format!("`output_schema`: {error}")))?;
         let end = Instant::now() + context.timeout;
@@ -225,30 +236,37 @@ mod tests {
 
     use super::*;
 
-    fn files(more: &str) -> Value {
+    fn files(more: &str) -> PluginTexts {
         let manifest = format!(
             "name: p\ndescription: A test.\ncommand: [sh, main.sh]\ninput_schema: {{type: object, properties: {{}}}}\n\
              output_schema: {{type: object, properties: {{}}}}\nexample: {{arguments: {{}}, result: {{}}}}\n{more}"
         );
-        json!({"files": {"plugin.yaml": manifest, "main.sh": "echo"}})
+        [("plugin.yaml".to_owned(), manifest), ("main.sh".to_owned(), "echo".to_owned())].into()
     }
 
     #[test]
-    fn the_plan_has_the_declared_network_and_a_wrong_manifest_is_refused() {
-        let tool = ErasedTool::tool(PluginTrial);
+    fn the_plan_has_the_declared_network_and_what_does_not_wait_or_is_wrong_is_refused() {
+        let all = Arc::new(PluginTrials::default());
+        let tool = ErasedTool::tool(PluginTrial(all.clone()));
         let place = Place::at("/w".into());
-        let plan = tool.prepare(files("effects: {hosts: [a.example.com]}"), &place).unwrap().plan;
+        let prepare = |id: &str| tool.prepare(json!({"trial": id}), &place);
+        let waiting = all.add(files("effects: {hosts: [a.example.com]}"));
+        let plan = prepare(&waiting.id).unwrap().plan;
         assert_eq!(plan.network.unwrap().hosts, ["a.example.com"]);
         assert_eq!(plan.level, Some(Level::Moderate));
         let command = CommandLine::Argv(["sh", "/plugin/main.sh"].map(str::to_owned).to_vec());
         assert!(matches!(&plan.effects[..], [Effect::Run { command: run, .. }] if *run == command));
+        let id = waiting.id.clone();
+        drop(waiting);
+        assert_eq!(prepare(&id).err().unwrap().code, Code::NotFound);
         for (more, named) in [("mode: serve", "once"), ("colour: red", "colour")] {
-            let error = tool.prepare(files(more), &place).err().unwrap();
+            let wrong = all.add(files(more));
+            let error = prepare(&wrong.id).err().unwrap();
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains(named), "{}", error.message);
         }
-        let outside = json!({"files": {"../plugin.yaml": ""}});
-        assert_eq!(tool.prepare(outside, &place).err().unwrap().code, Code::Validation);
+        let outside = all.add([("../plugin.yaml".to_owned(), String::new())].into());
+        assert_eq!(prepare(&outside.id).err().unwrap().code, Code::Validation);
         assert!(!tool.is_listed());
     }
 }

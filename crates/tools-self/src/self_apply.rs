@@ -126,10 +126,30 @@ impl Tool for SelfApply {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use testkit::Workspace;
     use tool::ErasedTool;
 
     use super::*;
     use crate::own_project::tests::project;
+
+    #[test]
+    fn paths_that_became_protected_are_refused_at_the_commit_too() {
+        let all: Arc<SelfDevelopment> = Arc::default();
+        let tool = ErasedTool::tool(SelfApply(all.clone()));
+        let workspace = Workspace::new().with_files(&[("src/gate/a.py", "x"), ("plugins/p/.envrc", "x")]);
+        let texts = [(".envrc".to_owned(), "x".to_owned())].into();
+        for (id, change) in [
+            ("r", Change::Revert { commit: "0123456".into(), paths: vec!["src/gate/a.py".into()] }),
+            ("f", Change::File { path: "src/gate/a.py".into(), content: "y".into() }),
+            ("p", Change::Plugin { folder: "plugins/p".into(), files: texts }),
+        ] {
+            let trial = Arc::new(Trial::new(project(&[]), change, String::new()));
+            let held = all.hold(id.to_owned(), trial).unwrap();
+            let arguments = json!({"change": held.id, "message": "x"});
+            let error = testkit::run_tool(tool.as_ref(), &workspace, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Permission, "{id}: {}", error.message);
+        }
+    }
 
     #[test]
     fn refuses_an_untested_change_and_asks_about_every_other() {

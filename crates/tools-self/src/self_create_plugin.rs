@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use plugins::{Manifest, PluginFolder, is_plugin_name};
+use plugins::{Manifest, PluginFolder, PluginTrials, is_plugin_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -204,7 +204,9 @@ impl SelfCreatePlugin {
                     (files_in(&answer), answer)
                 }
             };
-            match tried(context, files, name, || readme(name, description, goal)).await? {
+            match tried((context, self.0.plugin_trials()), files, name, || readme(name, description, goal))
+                .await?
+            {
                 Ok(draft) => return Ok(Written::Draft(Box::new(draft))),
                 Err(found) => problem = found,
             }
@@ -284,7 +286,7 @@ fn checked(files: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, 
 /// # Errors
 /// If the tests could not run, which is no result.
 async fn tried(
-    context: &Context,
+    (context, trials): (&Context, &Arc<PluginTrials>),
     files: Result<BTreeMap<String, String>, String>,
     name: &str,
     readme: impl FnOnce() -> String,
@@ -300,7 +302,8 @@ async fn tried(
         Ok(other) => return Ok(Err(format!("`name` in plugin.yaml is {}, and must be {name}", other.name))),
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let tests = match inner(context, "plugin_trial", json!({"files": files})).await {
+    let waiting = trials.add(files.clone());
+    let tests = match inner(context, "plugin_trial", json!({"trial": waiting.id})).await {
         Ok(data) => data,
         Err(error) if error.code == Code::Validation => return Ok(Err(error.message)),
         Err(error) => return Err(error),

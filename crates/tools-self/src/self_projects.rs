@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use plugins::PluginTrials;
 use tool::{Code, Retry, ToolError};
 
 use crate::own_plugins::OwnPlugins;
@@ -16,6 +17,7 @@ use crate::trial::Trial;
 pub struct SelfDevelopment {
     projects: Vec<Project>,
     plugins: Option<OwnPlugins>,
+    plugin_trials: Arc<PluginTrials>,
     trials: Mutex<BTreeMap<String, Arc<Trial>>>,
     /// Projects that are being changed.
     busy: Mutex<BTreeSet<String>>,
@@ -39,6 +41,11 @@ impl SelfDevelopment {
     #[must_use]
     pub fn with_plugins(self, plugins: OwnPlugins) -> Self {
         Self { plugins: Some(plugins), ..self }
+    }
+
+    /// Returns the new plugins that are being tested.
+    pub fn plugin_trials(&self) -> &Arc<PluginTrials> {
+        &self.plugin_trials
     }
 
     /// Returns the access to the plugins of the workspace.
