@@ -73,7 +73,10 @@ fn a_package_brings_its_parts_is_updated_and_leaves_nothing() {
     let read = fixture.data("skill_read", json!({"skill_name": "tidying"})).to_string();
     assert!(read.contains("Tidy up.") && read.contains("package that the user has added"), "{read}");
     assert_eq!(fixture.data("say", json!({}))["said"], "one");
-    assert_eq!(fixture.error("file_read", json!({"path": "hidden.txt"}))["code"], "EPERMISSION");
+    let denied = fixture.error("file_read", json!({"path": "hidden.txt"}));
+    assert_eq!(denied["code"], "EPERMISSION");
+    assert!(denied["hint"].as_str().unwrap().contains("remove the package"), "{denied}");
+    assert!(!fixture.run(&["status"]).stdout.contains("not trusted"));
     assert_eq!(fixture.call("file_read", json!({"path": "plain.txt"}))["ok"], true);
     let servers = fixture.data("mcp_servers", json!({})).to_string();
     assert!(servers.contains("\"notes\""), "{servers}");

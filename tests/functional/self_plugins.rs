@@ -261,7 +261,9 @@ fn a_failure_in_the_first_five_runs_takes_a_plugin_back_and_the_list_tells_why()
     for _ in 0..4 {
         assert_eq!(call("a b")["data"]["words"], 2);
     }
-    assert_eq!(call("boom")["error"]["code"], "ERUNTIME");
+    let failed = call("boom");
+    assert_eq!(failed["error"]["code"], "ERUNTIME");
+    assert!(failed["error"]["hint"].as_str().unwrap().contains("was taken back"), "{failed:#}");
     assert_eq!(call("a b")["error"]["code"], "ENOTFOUND", "the tool is gone");
     let listed = capability(&fixture, "fragile");
     let status = listed["status"].as_str().unwrap();

@@ -104,14 +104,14 @@ pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<Path
 
 /// Returns the rules of a package, which count in each of these profiles and can only narrow it.
 fn rules_of_package(
-    file: &Path,
+    name: &str,
     rules: &serde_json::Map<String, serde_json::Value>,
     profiles: &BTreeSet<String>,
 ) -> Result<Source, Failure> {
     let profiles: BTreeMap<&String, _> = profiles.iter().map(|profile| (profile, rules)).collect();
     let text = serde_json::json!({ "sandbox_config": profiles }).to_string();
     let profiles = config::parse_profiles(&text)?;
-    Ok(Source::new(Origin::User(file.into()), Trust::Untrusted, profiles))
+    Ok(Source::new(Origin::Package(name.into()), Trust::Untrusted, profiles))
 }
 
 impl Configuration {
@@ -213,7 +213,7 @@ impl Configuration {
         let profiles = files.layers.iter().flat_map(|layered| layered.file.settings.sandbox_config.keys());
         let profiles: BTreeSet<String> =
             profiles.cloned().chain([chosen.to_owned(), policy::DEFAULT_PROFILE.to_owned()]).collect();
-        let of_packages = packages.rules.iter().map(|(file, rules)| rules_of_package(file, rules, &profiles));
+        let of_packages = packages.rules.iter().map(|(name, rules)| rules_of_package(name, rules, &profiles));
         let of_packages: Vec<Source> = of_packages.collect::<Result<_, _>>()?;
         let names = canonical.iter().chain(&own).map(|tool| tool.spec().name);
         let at_start = AtStart { mcp_servers, ..files.at_start(options, dialect) };

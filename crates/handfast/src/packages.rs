@@ -105,8 +105,8 @@ pub(crate) struct PackageParts {
     pub(crate) skills: Vec<PathBuf>,
     /// MCP servers by name.
     pub(crate) servers: Map<String, Value>,
-    /// Rules, each with the file that has them.
-    pub(crate) rules: Vec<(PathBuf, Map<String, Value>)>,
+    /// Rules, each with the name of the package.
+    pub(crate) rules: Vec<(String, Map<String, Value>)>,
 }
 
 /// Folder with the packages of a user.
@@ -174,7 +174,7 @@ impl Packages {
                 parts.servers.entry(name).or_insert(server);
             }
             if !brings.rules.is_empty() {
-                parts.rules.push((package.folder(content::MANIFEST), brings.rules));
+                parts.rules.push((package.record.name.clone(), brings.rules));
             }
         }
         parts
