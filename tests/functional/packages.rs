@@ -176,8 +176,16 @@ fn what_no_package_may_bring_is_refused_and_changes_nothing() {
         assert_eq!(listed(&fixture), json!([]), "{named}");
         std::fs::remove_dir_all(folder).unwrap();
     }
-    // A package in itself is the state's own folder.
+    // A folder is meant from the place where the command runs, as in every other program.
+    std::fs::create_dir_all(fixture.outside().join("else")).unwrap();
+    let from = |place: &str| {
+        let mut command = fixture.command();
+        command.args(["add", "./tidy", "--dry-run"]).current_dir(fixture.outside().join(place));
+        Fixture::run_command(command, b"").code
+    };
     let folder = package(&fixture);
+    assert_eq!((from("sources"), from("else")), (0, 2));
+    // A package in itself is the state's own folder.
     assert_eq!(add(&fixture, folder.to_str().unwrap()).0, 0);
     let own = fixture.state().join("packages/tidy/content");
     let (code, told) = add(&fixture, own.to_str().unwrap());

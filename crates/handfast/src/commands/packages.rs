@@ -47,8 +47,8 @@ pub(super) fn run(global: &Global, command: PackageCommand) -> Result<ExitCode, 
     let store = open_store(&options, &host_environment)?;
     let shelf = Shelf { global, packages, plugins: places.store, store, folder: state };
     match command {
-        PackageCommand::Add { source, yes } => shelf.add(&source, &workspace, yes),
-        PackageCommand::Update { names, yes } => shelf.update(&names, &workspace, yes),
+        PackageCommand::Add { source, yes } => shelf.add(&source, yes),
+        PackageCommand::Update { names, yes } => shelf.update(&names, yes),
         PackageCommand::Remove { name, yes } => shelf.remove(&name, yes),
         PackageCommand::Packages { .. } => Ok(ExitCode::SUCCESS),
     }
@@ -94,8 +94,8 @@ fn brings_of(content: &PluginFolder, source: &str) -> Result<Brings, Failure> {
 }
 
 impl Shelf<'_> {
-    fn add(&self, source: &str, workspace: &Path, yes: bool) -> Result<ExitCode, Failure> {
-        let fetched = fetch(source, workspace)?;
+    fn add(&self, source: &str, yes: bool) -> Result<ExitCode, Failure> {
+        let fetched = fetch(source)?;
         // A package of a package, or of the state itself, would change with what it describes.
         if fetched.folder.starts_with(self.folder.canonicalize()?) {
             return Err(Failure::usage(
@@ -129,7 +129,7 @@ impl Shelf<'_> {
         self.put(&name, &fetched, &content, ("package add", "Add it?", yes))
     }
 
-    fn update(&self, names: &[String], workspace: &Path, yes: bool) -> Result<ExitCode, Failure> {
+    fn update(&self, names: &[String], yes: bool) -> Result<ExitCode, Failure> {
         let all = match names {
             [] => self.packages.all()?,
             names => names.iter().map(|name| self.packages.find(name)).collect::<Result<_, _>>()?,
@@ -137,7 +137,7 @@ impl Shelf<'_> {
         let mut end = ExitCode::SUCCESS;
         for package in all {
             let record = &package.record;
-            let fetched = fetch(&record.source, workspace)?;
+            let fetched = fetch(&record.source)?;
             let content = read(&fetched.folder)?;
             // The pinned files may have been damaged; then all files are shown as new.
             let earlier = package.read().ok();

@@ -3,7 +3,7 @@
 //! A repository is a stranger's. Git runs without its hooks, filters, submodules, helpers and questions, over
 //! encrypted protocols and files alone, and takes one commit within a bound of time and size.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -49,11 +49,11 @@ fn is_of_ssh(source: &str) -> bool {
 ///
 /// # Errors
 /// If there is none, or its repository cannot be copied.
-pub(crate) fn fetch(source: &str, workspace: &Path) -> Result<Fetched, Failure> {
+pub(crate) fn fetch(source: &str) -> Result<Fetched, Failure> {
     if is_address(source) {
         return cloned(source);
     }
-    let path = workspace.join(source);
+    let path = std::path::absolute(source)?;
     let folder = path.canonicalize().map_err(|error| {
         Failure::usage(format!("cannot read {}: {error}", tool::visible(&path.display().to_string())))
     })?;
