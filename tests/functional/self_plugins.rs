@@ -324,6 +324,9 @@ fn programs_of_gits_configuration_and_another_work_tree_are_refused() {
     assert_eq!(refused["error"]["code"], "EUNAVAILABLE", "{refused:#}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("filter.own.clean"), "{refused:#}");
     git(&fixture, &["config", "--unset", "filter.own.clean"]);
+    git(&fixture, &["config", "merge.own.driver", &filter]);
+    assert!(modify()["error"]["message"].as_str().unwrap().contains("merge.own.driver"));
+    git(&fixture, &["config", "--unset", "merge.own.driver"]);
     assert!(!evidence.exists());
     git(&fixture, &["config", "core.worktree", fixture.outside().to_str().unwrap()]);
     let refused = modify();

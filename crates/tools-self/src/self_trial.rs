@@ -262,7 +262,7 @@ pub(crate) fn refused(reason: &str, details: &str) -> ToolError {
         .hint("the user runs `git config --unset core.worktree` in the folder of the project"),
         "filters" => made(
             Code::Unavailable,
-            format!("the configuration of git in the project names filters, which would run in every step: {details}"),
+            format!("the configuration of git in the project names filters or merge drivers, which would run in every step: {details}"),
         )
         .hint("the user moves them to the git configuration in the home folder, which these steps do not use"),
         "no_commit" => made(Code::Unavailable, "the repository of the project has no commit".into()),

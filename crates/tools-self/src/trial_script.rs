@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// Functions of every script. `refuse WORD DETAILS` ends the script with a reason.
 ///
 /// The repository's own configuration can name programs: hooks, filters, the file system monitor, signing. Hooks,
-/// the monitor and signing are switched off. A filter could commit other files than those that were shown, and
+/// the monitor and signing are switched off. A filter or a merge driver could commit other files than those that were shown, and
 /// another work tree would be changed in place of the project, so both are refused. Replaced and grafted objects
 /// would show another difference than the one that is committed, and a revert would follow renames to other files.
 const FUNCTIONS: &str = r#"set -u
@@ -39,7 +39,7 @@ no_links() {
 command -v git >/dev/null || refuse no_git
 cd "$project" || refuse no_project
 elsewhere=$(g config --get core.worktree 2>/dev/null) && refuse elsewhere "$elsewhere"
-filters=$(g config --name-only --get-regexp '^filter\..*\.(clean|smudge|process)$' 2>/dev/null) && refuse filters "$filters"
+filters=$(g config --name-only --get-regexp '^(filter\..*\.(clean|smudge|process)|merge\..*\.driver)$' 2>/dev/null) && refuse filters "$filters"
 [ -z "$(g rev-parse --show-prefix 2>/dev/null)" ] && g rev-parse --git-dir >/dev/null 2>&1 || refuse no_repository
 base=$(g rev-parse --verify -q 'HEAD^{commit}') || refuse no_commit
 "#;

@@ -106,7 +106,11 @@ fn cloned(source: &str) -> Result<Fetched, Failure> {
     command.args(["--template=", "--"]).arg(source).arg(&folder);
     let failed = |said: &str| {
         let said: String = said.trim().chars().take(1_000).collect();
-        Failure::from(format!("{} cannot be copied: {}", tool::visible(source), tool::visible(&said)))
+        Failure::from(format!(
+            "{} cannot be copied within 64 MiB and five minutes: {}",
+            tool::visible(source),
+            tool::visible(&said)
+        ))
     };
     let run = |command: Command| match run_within(command, b"", LONGEST) {
         Ok(BoundedRun::Ended { output, status }) if status.success() => Ok(output),
