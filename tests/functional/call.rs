@@ -220,6 +220,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "self_read_source",
             "self_run_tests",
             "self_modify_source",
+            "self_create_plugin",
             "self_rollback",
             "vault_set",
             "vault_list",

@@ -18,7 +18,7 @@ use testkit::web::Reply;
 use crate::functional::gmail::logged_in;
 use crate::functional::linear::with_key;
 use crate::functional::models::{configure, hello};
-use crate::functional::self_development;
+use crate::functional::{self_development, self_plugins};
 use crate::harness::{Fixture, Run};
 use crate::http::Up;
 use crate::server::Server;
@@ -114,6 +114,10 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
             "/chat/completions" => hello(),
             _ => Reply::status(404),
         });
+        let author = testkit::web::Server::http(self_plugins::author);
+        if name == "self_create_plugin" {
+            configure(&fixture, &author, "");
+        }
         if name == "llm_call" {
             configure(&fixture, &web, "");
         }

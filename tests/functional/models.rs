@@ -7,6 +7,11 @@ use crate::harness::Fixture;
 
 /// Returns the answer of a server with chat completions, in its documented order of events.
 pub(crate) fn hello() -> Reply {
+    saying("Hello.")
+}
+
+/// Returns the answer of such a server with this text.
+pub(crate) fn saying(text: &str) -> Reply {
     let chunk = |choices: Value, usage: Value| {
         let chunk = json!({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "small", "choices": choices, "usage": usage});
         format!("data: {chunk}\n\n")
@@ -14,7 +19,7 @@ pub(crate) fn hello() -> Reply {
     let delta = |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
     let events = [
         chunk(delta(json!({"role": "assistant", "content": ""}), Value::Null), Value::Null),
-        chunk(delta(json!({"content": "Hello."}), Value::Null), Value::Null),
+        chunk(delta(json!({"content": text}), Value::Null), Value::Null),
         chunk(delta(json!({}), json!("stop")), Value::Null),
         chunk(json!([]), json!({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15})),
         "data: [DONE]\n\n".to_owned(),

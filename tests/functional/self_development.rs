@@ -55,14 +55,14 @@ fn modification(path: &str, content: &str) -> Value {
 
 /// Asserts that the project is as before: its commit, its files, and nothing left of a trial.
 #[track_caller]
-fn assert_untouched(fixture: &Fixture, head: &str) {
+pub(crate) fn assert_untouched(fixture: &Fixture, head: &str) {
     assert_eq!(git(fixture, &["rev-parse", "HEAD"]), head);
     assert_eq!(git(fixture, &["status", "--porcelain"]), "");
     assert_nothing_left(fixture);
 }
 
 #[track_caller]
-fn assert_nothing_left(fixture: &Fixture) {
+pub(crate) fn assert_nothing_left(fixture: &Fixture) {
     assert_eq!(git(fixture, &["worktree", "list"]).lines().count(), 1);
     assert!(!fixture.workspace().join(".git/worktrees").exists());
     assert!(!fixture.workspace().join(".handfast-trial").exists());
@@ -114,7 +114,7 @@ fn a_modification_is_tested_committed_listed_and_taken_back() {
 fn the_examples_of_the_tools_are_true() {
     let tools = Fixture::new().run(&["tools", "--json"]).json();
     let all = tools.as_array().unwrap().iter();
-    let own = ["self_run_tests", "self_modify_source", "self_rollback"];
+    let own = ["self_run_tests", "self_modify_source", "self_create_plugin", "self_rollback"];
     let mut seen = 0;
     for tool in all.filter(|tool| own.contains(&tool["name"].as_str().unwrap())) {
         let arguments: Value = tool["example"]["arguments"].clone();

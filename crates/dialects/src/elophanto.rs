@@ -299,6 +299,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
     },
     own_source::READ,
     own_source::MODIFY,
+    own_source::CREATE_PLUGIN,
     own_source::TESTS,
     own_source::ROLLBACK,
 ];

@@ -5,7 +5,8 @@ use std::path::Path;
 
 /// Subcommands that work on the state of a runtime. Without its folder they would find another
 /// state.
-const OF_STATE: [&str; 20] = [
+const OF_STATE: [&str; 24] = [
+    "add",
     "agents",
     "approvals",
     "audit",
@@ -19,12 +20,15 @@ const OF_STATE: [&str; 20] = [
     "graph",
     "login",
     "logout",
+    "packages",
     "plugin",
     "policy",
+    "remove",
     "run",
     "setup embeddings",
     "trust",
     "undo",
+    "update",
     "vault",
 ];
 

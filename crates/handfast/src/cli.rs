@@ -18,6 +18,7 @@ use crate::cli_browser::BrowserCommand;
 use crate::cli_config::{CheckArgs, ConfigCommand, InitArgs};
 use crate::cli_graph::GraphCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_packages::PackageCommand;
 use crate::cli_plugin::PluginCommand;
 use crate::cli_schedule::ScheduleCommand;
 use crate::cli_setup::SetupCommand;
@@ -280,6 +281,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PluginCommand,
     },
+    #[command(flatten)]
+    Packages(PackageCommand),
     /// Asks the graph of the workspace's code: who calls, imports or inherits what.
     Graph {
         #[command(subcommand)]

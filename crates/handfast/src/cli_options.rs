@@ -11,6 +11,9 @@ use crate::cli::Cli;
 /// Options for the location, and for whether anybody may be asked. Every command accepts them.
 const PLACE: &[&str] = &["workspace", "state", "no_input"];
 
+/// Options of a command that can only show what it would do.
+const SHOWN_FIRST: &[&str] = &["workspace", "state", "no_input", "dry_run"];
+
 /// Options that select the rules.
 const RULES: &[&str] = &["workspace", "state", "no_input", "profile", "label", "mode"];
 
@@ -51,12 +54,12 @@ const ATTACHED: &[&str] = &[
 ];
 
 /// The options of each command, which also apply to its subcommands.
-const COMMANDS: [(&str, &[&str]); 36] = [
+const COMMANDS: [(&str, &[&str]); 40] = [
     ("up", CALLS),
     ("mcp", CALLS),
     ("csp", CALLS),
     ("attach", ATTACHED),
-    ("detach", &["workspace", "state", "no_input", "dry_run"]),
+    ("detach", SHOWN_FIRST),
     ("call", CALLS),
     ("check", CALLS),
     ("config", PLACE),
@@ -79,6 +82,10 @@ const COMMANDS: [(&str, &[&str]); 36] = [
     ("agents", PLACE),
     ("schedule", TRIED),
     ("plugin", PLACE),
+    ("add", SHOWN_FIRST),
+    ("update", SHOWN_FIRST),
+    ("remove", SHOWN_FIRST),
+    ("packages", PLACE),
     ("graph", RULES),
     ("doctor", RULES),
     ("setup", PLACE),
@@ -91,13 +98,14 @@ const COMMANDS: [(&str, &[&str]); 36] = [
 ];
 
 /// Commands by purpose, as the help lists them.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Give an agent its tools", &["attach", "detach", "up", "mcp", "csp"]),
     ("See and undo", &["status", "log", "undo", "checkpoints", "changes", "audit"]),
     ("Decide what is allowed", &["init", "approvals", "check", "policy", "trust", "config"]),
     ("Secrets and accounts", &["vault", "login", "logout", "browser"]),
     ("Let a model work", &["chat", "run", "agents", "schedule"]),
-    ("Use the tools yourself", &["call", "tools", "graph", "plugin"]),
+    ("Use the tools yourself", &["call", "tools", "graph"]),
+    ("Add tools of others", &["plugin", "packages", "add", "update", "remove"]),
     ("This machine", &["doctor", "setup", "completions", "help"]),
 ];
 

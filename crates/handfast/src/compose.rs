@@ -39,11 +39,14 @@ use crate::job_runtime::job_runtime;
 use crate::mcp_servers::{self, Groups};
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
+use crate::packages::Packages;
 use crate::places::{
     BROWSERS_FOLDER, DOWNLOADS_FOLDER, GRAPHS_FOLDER, PICTURES_FOLDER, PLUGIN_PROCESSES_FOLDER,
     SCRIPTS_FOLDER, VAULT_FOLDER, create_private, place, program, real, state_folder,
 };
-use crate::plugin_tools::{PluginPlaces, PluginTools};
+use crate::plugin_facts::PluginFacts;
+use crate::plugin_places::PluginPlaces;
+use crate::plugin_tools::PluginTools;
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
@@ -171,6 +174,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&state)?);
+    let of_plugins = PluginPlaces::of(&place.workspace, None, &state).store;
+    if let Err(failure) = Packages::of(&state).settle(&of_plugins, SystemClock.now()) {
+        warn(&format!("the rest of a killed change of packages stays: {}", failure.error));
+    }
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
     let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
     let own = tools.clone();
@@ -252,6 +259,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let spawner = spawner.and_then(|starting| started(starting, warn));
     let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
+    let uses_workspace = !configuration.is_narrowed;
+    let of_user = host_environment.configuration.as_deref();
+    let plugin_places =
+        (!reload.options.ignores_files).then(|| PluginPlaces::of(&workspace, of_user, &state));
     let summarizer = match configuration.toolset.dialect {
         Dialect::Csp1 => Some(exec_log(&workspace, &store)?),
         _ => None,
@@ -260,7 +271,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         place,
         policy,
         store: store.clone(),
-        catalogue: catalogue(registry.clone(), configuration.toolset.dialect, vault.clone())?,
+        catalogue: catalogue(
+            registry.clone(),
+            configuration.toolset.dialect,
+            vault.clone(),
+            (PluginFacts { places: plugin_places.clone(), uses_workspace }, SystemClock.now()),
+        )?,
         registry,
         clock,
         timer: Arc::new(TokioTimer),
@@ -285,8 +301,6 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }
-    // Before the parts of the configuration move.
-    let uses_workspace = !configuration.is_narrowed;
     let composed = Composed {
         engine: Arc::new(engine),
         store,
@@ -307,9 +321,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         reload,
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
-    if !composed.reload.options.ignores_files {
-        let configuration = composed.reload.host_environment.configuration.as_deref();
-        let places = PluginPlaces::of(&composed.workspace, configuration, &composed.state);
+    if let Some(places) = plugin_places {
         let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes);
         plugins.refresh(&composed.engine, warn);
         if serves_many {
@@ -331,7 +343,8 @@ impl Composed {
             dialect: self.toolset.dialect,
             catalogue: self.toolset.listed(),
             workspace: self.workspace.clone(),
-            files: AgentFiles::of(&self.workspace, configuration),
+            files: AgentFiles::of(&self.workspace, configuration)
+                .and(Packages::of(&self.state).agents(self.reload.options.ignores_files)),
             reload: self.reload.clone(),
             offered: Arc::default(),
         }

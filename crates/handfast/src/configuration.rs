@@ -1,13 +1,13 @@
 //! The configuration of one run: the files that exist, the files that are effective, and the
 //! combined settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use database::Databases;
 use dialects::Dialect;
-use policy::{Ceiling, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
+use policy::{Ceiling, Mode, Origin, Policy, Programs, Source, Trust};
 use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};
@@ -16,222 +16,32 @@ use tools_data::SkillFolders;
 use vault::HostRule;
 
 use crate::at_start::AtStart;
-use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, USER_FILE, WORKSPACE_FILE};
 use crate::embeddings::{self, LaterVault};
 use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
-use crate::labels::{Labels, profile_of, require, with_built_in};
+use crate::labels::{Labels, profile_of, require};
 use crate::mcp_servers;
 use crate::models::models;
 use crate::notify::QuestionHandling;
 use crate::own_projects::registered;
+use crate::packages::Packages;
 use crate::places::{open_store, place, state_folder, under_every_name};
-use crate::plugin_tools::PluginPlaces;
+use crate::plugin_places::PluginPlaces;
 use crate::report::{self, Warn};
-use crate::run_options::{Author, RunOptions};
+use crate::run_options::RunOptions;
 use crate::toolchains;
 use crate::toolset::{ToolDependencies, Toolset, canonical};
 use crate::traces::Collector;
 use crate::work::{LINEAR_VARIABLE, Work};
 
+mod files;
+
+use files::Files;
+
 /// Name of the folder with the user's skills, within the folder of the user's configuration.
 const SKILLS: &str = "skills";
-
-/// The configuration files of one run, each with its layer, in order of precedence.
-struct Files {
-    layers: Vec<Layered>,
-    /// Author of the options of this run, which precede all files but the administrator's.
-    author: Author,
-}
-
-/// Function that makes an origin from a path.
-type Layer = fn(FilePlace) -> Origin;
-
-struct Layered {
-    file: ConfigFile,
-    origin: Origin,
-    trust: Trust,
-}
-
-impl Files {
-    /// Reads the files of the administrator, the user and the workspace.
-    fn read(
-        options: &RunOptions,
-        host_environment: &HostEnvironment,
-        place: &Place,
-        store: &dyn Store,
-    ) -> Result<Self, Failure> {
-        let read = |path: &Path| {
-            ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
-        };
-        let user = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
-        let user = user.filter(|_| !options.ignores_files);
-        let user = user.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
-        let workspace = Some(place.workspace.join(WORKSPACE_FILE)).filter(|_| !options.ignores_files);
-        let workspace = workspace.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
-        let layers: [(Option<ConfigFile>, Layer); 3] = [
-            (config::managed().map_err(Failure::usage)?, Origin::Managed),
-            (user, Origin::User),
-            (workspace, Origin::Workspace),
-        ];
-        let mut files = Vec::new();
-        for (file, layer) in layers {
-            let Some(file) = file else { continue };
-            let origin = layer(file.path.as_path().into());
-            let needs_trust = matches!(origin, Origin::Workspace(_));
-            let trust =
-                if needs_trust && !is_trusted(store, &file)? { Trust::Untrusted } else { Trust::Trusted };
-            files.push(Layered { file, origin, trust });
-        }
-        Ok(Self { layers: files, author: options.author })
-    }
-
-    /// Returns the first value in order of precedence: the managed file, the command line, the
-    /// user's file, the workspace's file.
-    fn first<T>(
-        &self,
-        said: Option<T>,
-        name: &str,
-        key: impl Fn(&Settings) -> Option<T>,
-    ) -> Option<(T, Origin)> {
-        let value = |managed: bool| {
-            let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted);
-            let mut layer = trusted.filter(move |layered| layered.is_managed() == managed);
-            layer.find_map(|layered| layered.value(name, &key))
-        };
-        value(true).or(said.map(|value| (value, self.author.origin()))).or_else(|| value(false))
-    }
-
-    /// Returns the mode that the user chose for the whole run: from the command line, else the
-    /// user's file, else the workspace's. The modes of the administrator and of an untrusted
-    /// workspace stay in their sources, because they combine with the mode of a profile.
-    fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
-        let mut chosen =
-            self.layers.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
-        said.map(|mode| (mode, self.author.origin())).or_else(|| chosen.find_map(Layered::mode))
-    }
-
-    /// Returns the profiles that are bound to labels. If two files bind one label, the first file wins.
-    fn labels(&self) -> Labels {
-        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
-        let labels = trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect();
-        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted);
-        let is_written = |profile: &str| {
-            trusted.clone().any(|layered| layered.file.settings.sandbox_config.contains_key(profile))
-        };
-        with_built_in(labels, is_written)
-    }
-
-    /// Returns the administrator's setting, else the user's. The workspace's file is ignored even
-    /// if trusted, because it may not decide for the user.
-    fn of_the_user<T>(&self, name: &str, key: impl Fn(&Settings) -> Option<T>, warn: Warn) -> Option<T> {
-        let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
-            self.layers.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
-        for layered in of_workspace.iter().filter(|layered| key(&layered.file.settings).is_some()) {
-            let path = layered.file.path.display();
-            warn(&format!("`{name}` is ignored in {path}; it belongs in your own configuration"));
-        }
-        others.iter().find_map(|layered| key(&layered.file.settings))
-    }
-
-    /// Returns true if the administrator's file satisfies the condition.
-    fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
-        self.layers.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
-    }
-
-    /// Returns the sources of rules in order of precedence. The author's own rules follow those of
-    /// the administrator.
-    fn into_sources(self, own: Option<Source>) -> Vec<Source> {
-        let (managed, others): (Vec<Layered>, Vec<Layered>) =
-            self.layers.into_iter().partition(Layered::is_managed);
-        let managed = managed.into_iter().map(Layered::into_source);
-        managed.chain(own).chain(others.into_iter().map(Layered::into_source)).collect()
-    }
-
-    /// Returns the settings that a server takes at its start only.
-    fn at_start(&self, options: &RunOptions, dialect: Dialect) -> AtStart {
-        let silent: Warn = &|_| {};
-        AtStart {
-            dialect,
-            catalogue: self
-                .first(options.catalogue, "catalogue", |settings| settings.catalogue)
-                .map(|(kind, _)| kind),
-            databases: self
-                .first(None, "databases", |settings| settings.databases.clone())
-                .map(|(named, _)| named),
-            elicitation: self.of_the_user("elicitation", |settings| settings.elicitation, silent),
-            approvals: self.of_the_user("approvals", |settings| settings.approvals.clone(), silent),
-            oauth: self.of_the_user("oauth", |settings| settings.oauth.clone(), silent),
-            traces: self.of_the_user("traces", |settings| settings.traces.clone(), silent),
-            environment_secrets: self.of_the_user(
-                "environment_secrets",
-                |settings| settings.environment_secrets.clone(),
-                silent,
-            ),
-            linear: self.of_the_user("linear", |settings| settings.linear.clone(), silent),
-            gmail: self.of_the_user("gmail", |settings| settings.gmail.clone(), silent),
-            vault: self.of_the_user("vault", |settings| settings.vault.clone(), silent),
-            embeddings: self.of_the_user("embeddings", |settings| settings.embeddings.clone(), silent),
-            models: self.of_the_user("models", |settings| settings.models.clone(), silent),
-            toolchains: self.of_the_user("toolchains", |settings| settings.toolchains.clone(), silent),
-            own_projects: self.first(None, "self", |all| all.own_projects.clone()).map(|(own, _)| own),
-            ..AtStart::default()
-        }
-    }
-
-    fn warn_of_ignored(&self, warn: Warn) {
-        for Layered { file, .. } in self.layers.iter().filter(|layered| layered.trust == Trust::Untrusted) {
-            let ignored = [
-                ("profile", file.settings.profile.is_some()),
-                ("labels", file.settings.labels.is_some()),
-                ("dialect", file.settings.dialect.is_some()),
-                ("catalogue", file.settings.catalogue.is_some()),
-                ("databases", file.settings.databases.is_some()),
-                ("mcp_servers", file.settings.mcp_servers.is_some()),
-                ("self", file.settings.own_projects.is_some()),
-                ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
-            ];
-            for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
-                let path = file.path.display();
-                warn(&format!(
-                    "`{key}` is ignored, because {path} is not trusted; `handfast trust` makes it \
-                     trusted"
-                ));
-            }
-        }
-    }
-}
-
-impl Layered {
-    fn is_managed(&self) -> bool {
-        matches!(self.origin, Origin::Managed(_))
-    }
-
-    fn mode(&self) -> Option<(Mode, Origin)> {
-        self.value("mode", &|settings: &Settings| settings.mode)
-    }
-
-    fn into_source(self) -> Source {
-        Source {
-            mode: self.mode(),
-            origin: self.origin,
-            trust: self.trust,
-            profiles: self.file.settings.sandbox_config,
-            lines: self.file.lines.profiles,
-        }
-    }
-
-    fn value<T>(&self, name: &str, key: &impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
-        Some((key(&self.file.settings)?, self.origin.at(self.file.lines.of_key(name))))
-    }
-}
-
-/// Returns true if the user trusts exactly the bytes that were parsed.
-fn is_trusted(store: &dyn Store, file: &ConfigFile) -> Result<bool, Failure> {
-    let real = file.path.canonicalize()?;
-    Ok(store.trust().trusted_hash(&real)? == Some(file.hash))
-}
 
 /// The configuration of one run, read but not yet compiled.
 pub(crate) struct Configuration {
@@ -292,6 +102,18 @@ pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<Path
     named.map(|place| host_environment.named_path(KEY_FILE, &place.key_file)).transpose()
 }
 
+/// Returns the rules of a package, which count in each of these profiles and can only narrow it.
+fn rules_of_package(
+    name: &str,
+    rules: &serde_json::Map<String, serde_json::Value>,
+    profiles: &BTreeSet<String>,
+) -> Result<Source, Failure> {
+    let profiles: BTreeMap<&String, _> = profiles.iter().map(|profile| (profile, rules)).collect();
+    let text = serde_json::json!({ "sandbox_config": profiles }).to_string();
+    let profiles = config::parse_profiles(&text)?;
+    Ok(Source::new(Origin::Package(name.into()), Trust::Untrusted, profiles))
+}
+
 impl Configuration {
     /// Returns every tool, in listing order.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
@@ -338,8 +160,11 @@ impl Configuration {
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, options.label.as_deref()).map_err(Failure::usage)?;
         let databases = databases(&files, &place.workspace, state)?;
-        let skills =
-            SkillFolders { user: host_environment.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
+        let packages = Packages::of(state).parts(options.ignores_files, warn);
+        let skills = SkillFolders {
+            user: host_environment.configuration.as_ref().map(|folder| folder.join(SKILLS)),
+            packages: packages.skills,
+        };
         let dialect = files
             .first(options.dialect, "dialect", |settings| settings.dialect)
             .map_or(Dialect::default(), |(dialect, _)| dialect);
@@ -375,25 +200,31 @@ impl Configuration {
             files.of_the_user("models", |settings| settings.models.clone(), warn),
             embeddings.clone().map(|opens| Embeddings { opens, is_local }),
         )?;
-        let projects = files.first(None, "self", |settings| settings.own_projects.clone());
-        let own_projects = registered(projects.map(|(projects, _)| projects))?;
+        let projects = files.first(None, "self", |settings| settings.own_projects.clone()).map(|own| own.0);
+        let is_narrowed = files.layers.iter().any(|layered| layered.trust == Trust::Untrusted);
+        let plugins = PluginPlaces::of(&place.workspace, host_environment.configuration.as_deref(), state);
+        let own_projects = registered(projects, &place.workspace, plugins.own(!is_narrowed))?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work, own_projects };
         let canonical = canonical(&needed);
         let trusted = files.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
         let servers = trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone());
-        let mcp_servers = mcp_servers::merged(servers, &place.workspace, store, warn)?;
+        let mut mcp_servers = packages.servers;
+        mcp_servers.extend(mcp_servers::merged(servers, &place.workspace, store, warn)?);
+        let profiles = files.layers.iter().flat_map(|layered| layered.file.settings.sandbox_config.keys());
+        let profiles: BTreeSet<String> =
+            profiles.cloned().chain([chosen.to_owned(), policy::DEFAULT_PROFILE.to_owned()]).collect();
+        let of_packages = packages.rules.iter().map(|(name, rules)| rules_of_package(name, rules, &profiles));
+        let of_packages: Vec<Source> = of_packages.collect::<Result<_, _>>()?;
         let names = canonical.iter().chain(&own).map(|tool| tool.spec().name);
         let at_start = AtStart { mcp_servers, ..files.at_start(options, dialect) };
         Ok(Self {
             at_start,
-            is_narrowed: files.layers.iter().any(|layered| layered.trust == Trust::Untrusted),
+            is_narrowed,
             toolset: Toolset {
                 read_only: options.read_only,
                 dry_run: options.dry_run,
                 dialect,
-                catalogue: files
-                    .first(options.catalogue, "catalogue", |settings| settings.catalogue)
-                    .map(|(kind, _)| kind),
+                catalogue: files.first(options.catalogue, "catalogue", |all| all.catalogue).map(|own| own.0),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             embeddings,
@@ -407,7 +238,7 @@ impl Configuration {
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
             profile,
             mode: files.mode(options.mode),
-            sources: files.into_sources(options.source()),
+            sources: files.into_sources(options.source()).into_iter().chain(of_packages).collect(),
             labels,
             ceiling: options.ceiling(),
             protected,

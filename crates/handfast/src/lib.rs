@@ -35,6 +35,8 @@ mod cli_login;
 #[cfg(feature = "cli")]
 mod cli_options;
 #[cfg(feature = "cli")]
+mod cli_packages;
+#[cfg(feature = "cli")]
 mod cli_plugin;
 #[cfg(feature = "cli")]
 mod cli_schedule;
@@ -68,9 +70,12 @@ mod mounts;
 mod notify;
 mod out_of_reach;
 mod own_projects;
+mod packages;
 #[cfg(feature = "cli")]
 mod pager;
 mod places;
+mod plugin_facts;
+mod plugin_places;
 mod plugin_tools;
 #[cfg(feature = "cli")]
 mod program;

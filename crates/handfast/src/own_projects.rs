@@ -1,13 +1,13 @@
 //! The projects for self-development, as configured.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tools_self::{Project, Runner, Scope, SelfDevelopment};
+use tools_self::{OwnPlugins, Project, Runner, Scope, SelfDevelopment};
 
 use crate::failure::Failure;
 
@@ -32,6 +32,10 @@ pub(crate) struct OwnProject {
     #[serde(default)]
     #[schemars(extend("x-default" = "none", "examples" = [["src/policy", "**/*_gate.py"]]))]
     protected: Vec<String>,
+    /// Folder of the project for the plugins that `self_create_plugin` makes.
+    #[serde(default = "usual_plugins")]
+    #[schemars(extend("x-default" = "`plugins`", "examples" = ["plugins"]))]
+    plugins: String,
     /// Folders of the project that git does not know and the tests need.
     #[serde(default = "usual_shared")]
     #[schemars(extend("x-default" = "`node_modules`, `.venv`, `venv`, `vendor`", "examples" = [["node_modules"]]))]
@@ -61,6 +65,10 @@ fn usual_shared() -> Vec<String> {
     ["node_modules", ".venv", "venv", "vendor"].map(str::to_owned).to_vec()
 }
 
+fn usual_plugins() -> String {
+    "plugins".to_owned()
+}
+
 fn usual_seconds() -> u64 {
     600
 }
@@ -71,8 +79,24 @@ fn usual_seconds() -> u64 {
 /// If a name or a value cannot be used.
 pub(crate) fn registered(
     configured: Option<BTreeMap<String, OwnProject>>,
+    workspace: &Path,
+    plugins: OwnPlugins,
 ) -> Result<Arc<SelfDevelopment>, Failure> {
-    Ok(Arc::new(SelfDevelopment::new(projects(configured)?)))
+    let mut projects = projects(configured)?;
+    for project in &mut projects {
+        project.folder = without_link_out(&project.folder, workspace);
+    }
+    Ok(Arc::new(SelfDevelopment::new(projects).with_plugins(plugins)))
+}
+
+/// Returns the folder of a project. A link out of the workspace is replaced by its target, so that the refusal names
+/// the real place.
+fn without_link_out(folder: &Path, workspace: &Path) -> PathBuf {
+    let real = workspace.join(folder).canonicalize();
+    match (real, workspace.canonicalize()) {
+        (Ok(real), Ok(workspace)) if !real.starts_with(&workspace) => real,
+        _ => folder.to_owned(),
+    }
 }
 
 /// Returns the projects in the order of their names.
@@ -98,7 +122,14 @@ fn project(name: String, own: OwnProject) -> Result<Project, Failure> {
     if tests.values().any(|words| words.iter().any(|word| word.contains('\0') || word.contains('\n'))) {
         return Err(wrong("a word of a command has a line end"));
     }
+    let is_name = |part: &str| !part.is_empty() && !part.starts_with(['.', '-']);
+    if !own.plugins.split('/').all(is_name) || own.plugins.chars().any(char::is_control) {
+        return Err(wrong(
+            "`plugins` must be a folder in the project, whose names do not begin with `.` or `-`",
+        ));
+    }
     Ok(Project {
+        plugins: own.plugins,
         folder: own.folder,
         tests,
         runner: own.runner,
@@ -118,6 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn a_link_out_of_the_workspace_is_named_and_one_within_it_stays() {
+        let (around, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir(around.path().join("in")).unwrap();
+        for (link, target) in [("out", outside.path()), ("own", &around.path().join("in"))] {
+            std::os::unix::fs::symlink(target, around.path().join(link)).unwrap();
+        }
+        let found = |folder: &str| without_link_out(Path::new(folder), around.path());
+        assert_eq!(found("out"), outside.path().canonicalize().unwrap());
+        for folder in ["own", "in", ".", "missing"] {
+            assert_eq!(found(folder), Path::new(folder));
+        }
+    }
+
+    #[test]
     fn a_project_needs_a_folder_and_a_plain_name_and_others_are_refused() {
         let found = read("app: {folder: ., tests: {all: [node, --test]}}").unwrap();
         assert_eq!((found[0].name.as_str(), found[0].timeout), ("app", Duration::from_mins(10)));
@@ -125,6 +170,9 @@ mod tests {
         for wrong in [
             "'a b': {folder: .}",
             "a: {folder: ., timeout_seconds: 0}",
+            "a: {folder: ., plugins: ../x}",
+            "a: {folder: ., plugins: .handfast/plugins}",
+            "a: {folder: ., plugins: ''}",
             "a: {folder: ., tests: {all: [\"x\\n\"]}}",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");

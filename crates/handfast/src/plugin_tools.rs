@@ -7,91 +7,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use engine::{DuplicateTool, Engine};
-use plugins::{FoundPlugin, PluginFolder, PluginSource, PluginStore, SourceKind, StoredPlugin, found_in};
+use plugins::{PluginFolder, StoredPlugin};
 use tool::{Owner, dynamic_tool};
 use tools_plugins::{PluginProcesses, PluginTool};
 
-use crate::failure::Failure;
+use crate::plugin_places::PluginPlaces;
 use crate::report::{Warn, warn};
 use crate::toolset::Toolset;
 
-/// Folder of plugins in a workspace.
-pub(crate) const WORKSPACE_FOLDER: &str = ".handfast/plugins";
-/// Name of the folder of plugins within that of the user's configuration, and within the state.
-const FOLDER: &str = "plugins";
 /// Time between two looks at the plugins of a server.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// The places of plugins and of their state.
-#[derive(Debug, Clone)]
-pub(crate) struct PluginPlaces {
-    sources: Vec<PluginSource>,
-    pub(crate) store: PluginStore,
-}
-
-impl PluginPlaces {
-    /// Names the folders of a workspace, of the user's configuration and of the state.
-    pub(crate) fn of(workspace: &Path, configuration: Option<&Path>, state: &Path) -> Self {
-        let own = PluginSource { folder: workspace.join(WORKSPACE_FOLDER), kind: SourceKind::Workspace };
-        let user =
-            configuration.map(|folder| PluginSource { folder: folder.join(FOLDER), kind: SourceKind::User });
-        Self {
-            sources: std::iter::once(own).chain(user).collect(),
-            store: PluginStore::at(state.join(FOLDER)),
-        }
-    }
-
-    /// Returns the names of the plugins that were ever enabled, which rules may name.
-    pub(crate) fn stored_names(state: &Path) -> Vec<&'static str> {
-        let stored = PluginStore::at(state.join(FOLDER)).all().unwrap_or_default();
-        stored.iter().filter_map(|plugin| tool::static_name(&plugin.state.name)).collect()
-    }
-
-    /// Returns all plugins, those of the workspace first.
-    pub(crate) fn all(&self) -> Vec<FoundPlugin> {
-        self.sources.iter().flat_map(found_in).collect()
-    }
-
-    /// Returns the folder for new plugins of this owner.
-    pub(crate) fn folder(&self, kind: SourceKind) -> Option<&Path> {
-        self.sources.iter().find(|source| source.kind == kind).map(|source| source.folder.as_path())
-    }
-
-    /// Returns the plugin of this name. One of the workspace comes before one of the user.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub(crate) fn find(&self, name: &str) -> Result<FoundPlugin, Failure> {
-        let mut all = self.all();
-        let named: Vec<String> = all
-            .iter()
-            .filter(|found| found.name == name)
-            .map(|found| found.folder.display().to_string())
-            .collect();
-        if named.len() > 1 {
-            let name = tool::visible(name);
-            return Err(Failure::usage(format!(
-                "several plugins are named {name}: {}; rename one, or go to a folder without the other",
-                tool::visible(&named.join(", "))
-            )));
-        }
-        if let Some(at) = all.iter().position(|found| found.name == name) {
-            return Ok(all.swap_remove(at));
-        }
-        let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
-        let hint = match tool::nearest(name, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`handfast plugin list` lists those that there are".to_owned(),
-        };
-        Err(Failure::usage(format!("there is no plugin `{}`; {hint}", tool::visible(name))))
-    }
-
-    /// Returns the owner of the plugin in this folder, if it is in one of the places.
-    fn kind_of(&self, folder: &Path) -> Option<SourceKind> {
-        let around = folder.parent()?;
-        self.sources.iter().find(|source| source.folder == around).map(|source| source.kind)
-    }
-}
 
 /// Keeper of the tools that are plugins.
 pub(crate) struct PluginTools {
@@ -146,8 +71,7 @@ impl PluginTools {
     }
 
     fn is_wanted(&self, plugin: &StoredPlugin) -> bool {
-        let kind = self.places.kind_of(&plugin.folder);
-        plugin.state.is_enabled && kind.is_some_and(|kind| kind == SourceKind::User || self.uses_workspace)
+        plugin.state.is_enabled && self.places.may_be_tool(plugin, self.uses_workspace)
     }
 
     /// Replaces the tool of one plugin. Each is a group, so that a wrong one keeps no other one out.

@@ -15,11 +15,17 @@ use tools_knowledge::KnowledgeBase;
 use tools_self::SelfDevelopment;
 use vault::{Vault, VaultError};
 
+use crate::plugin_facts::PluginFacts;
 use crate::toolchains;
 use crate::work::{Work, has_login};
 
 /// Time at which the built-in tools of this version became part of it.
 const RELEASED: &str = "2026-11-21T00:00:00Z";
+
+/// Status of a tool whose login is missing.
+const NOT_LOGGED_IN: &str = "not logged in: the user logs in with `handfast login gmail`";
+/// Status of a tool that needs the vault, which no key opens.
+const LOCKED: &str = "locked: no key opens the vault; the user starts Handfast with its key or passphrase";
 
 /// Dependencies of the tools.
 pub(crate) struct ToolDependencies {
@@ -51,6 +57,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_agents::tools(&needed.models),
         needed.work.tools(),
         tools_self::tools(&needed.own_projects),
+        tools_plugins::tools(needed.own_projects.plugin_trials()),
         vec![ToolCall::tool()],
     ];
     families.concat()
@@ -177,24 +184,37 @@ pub(crate) fn catalogue(
     registry: Arc<Registry>,
     dialect: Dialect,
     vault: Arc<Vault>,
+    (plugins, now): (PluginFacts, Timestamp),
 ) -> Result<Catalogue, jiff::Error> {
-    let created_at: Timestamp = RELEASED.parse()?;
-    let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
-        name: tool.name().to_owned(),
-        title: tool.spec().title.to_owned(),
-        kind: kind(tool.as_ref()),
-        description: tool.description().into_owned(),
-        level: tool.spec().level,
-        status: status(tool.spec().name, &vault),
-        created_at,
-        input_schema: tool.input_schema().clone(),
-        example: tool.spec().example.arguments.to_owned(),
+    let released: Timestamp = RELEASED.parse()?;
+    let entry = move |tool: &Arc<dyn AnyTool>| {
+        let kind = kind(tool.as_ref());
+        CatalogueEntry {
+            name: tool.name().to_owned(),
+            title: tool.spec().title.to_owned(),
+            kind,
+            description: tool.description().into_owned(),
+            level: tool.spec().level,
+            status: status(tool.spec().name, &vault),
+            // Tools of other servers came with this runtime.
+            created_at: if kind == "built_in" { released } else { now },
+            input_schema: tool.input_schema().clone(),
+            example: tool.spec().example.arguments.to_owned(),
+        }
     };
+    let (of_list, of_failed) = (plugins.clone(), registry.clone());
     let list = move || {
         let tools = registry.tools();
-        tools.iter().filter(|tool| dialect.shows(tool.as_ref())).map(&entry).collect()
+        let shown = tools.iter().filter(|tool| dialect.shows(tool.as_ref()));
+        let mut entries: Vec<CatalogueEntry> = shown.map(&entry).collect();
+        of_list.correct(&mut entries);
+        entries
     };
-    Ok(Catalogue::new(list))
+    let failed = move || {
+        let tools = of_failed.tools();
+        plugins.failed(|name| tools.iter().any(|tool| tool.is_plugin() && tool.name() == name))
+    };
+    Ok(Catalogue::new(list).with_failed(failed))
 }
 
 /// Returns whether a tool works now, or why not. Vault tools need an open vault, Gmail tools a
@@ -209,12 +229,12 @@ fn status(canonical: &str, vault: &Vault) -> String {
             .to_owned();
     }
     match vault.contents() {
-        Ok(contents) if of_gmail && !has_login(&contents) => {
-            "unavailable: there is no login; the user logs in with `handfast login gmail`".to_owned()
-        }
+        Ok(contents) if of_gmail && !has_login(&contents) => NOT_LOGGED_IN.to_owned(),
         Ok(_) => "ready".to_owned(),
-        Err(VaultError::NoVault) if of_gmail => {
-            "unavailable: there is no login; the user logs in with `handfast login gmail`".to_owned()
+        Err(VaultError::NoVault) if of_gmail => NOT_LOGGED_IN.to_owned(),
+        Err(VaultError::Locked) => LOCKED.to_owned(),
+        Err(error @ (VaultError::Passphrase | VaultError::Key { .. } | VaultError::KeyFile { .. })) => {
+            format!("locked: {error}")
         }
         Err(error) => format!("unavailable: {error}"),
     }

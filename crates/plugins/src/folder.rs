@@ -88,6 +88,14 @@ impl PluginFolder {
     /// # Errors
     /// [`FolderError`]
     pub fn read(path: &Path) -> Result<Self, FolderError> {
+        Self::read_only_of(path, |_| true)
+    }
+
+    /// Reads those entries of the folder that are wanted, and what is below them. Nothing else is looked at.
+    ///
+    /// # Errors
+    /// [`FolderError`]
+    pub fn read_only_of(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Self, FolderError> {
         let unreadable = |path: &Path, errno: rustix::io::Errno| FolderError::Unreadable {
             path: tool::path_text(path),
             source: errno.into(),
@@ -112,6 +120,9 @@ impl PluginFolder {
                 let entry = entry.map_err(|errno| unreadable(Path::new(&folder), errno))?;
                 let name = entry.file_name().to_string_lossy();
                 if name == "." || name == ".." {
+                    continue;
+                }
+                if folder.is_empty() && !is_wanted(&name) {
                     continue;
                 }
                 let inside = if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
@@ -146,6 +157,42 @@ impl PluginFolder {
         }
         let hash = hash(&files);
         Ok(Self { path: path.to_owned(), files, hash })
+    }
+
+    /// Makes the content of a folder that does not exist yet, of texts that are no programs by themselves.
+    ///
+    /// # Errors
+    /// [`FolderError`], as for a folder with these files.
+    pub fn of_texts(path: &Path, texts: &BTreeMap<String, String>) -> Result<Self, FolderError> {
+        if texts.len() > MOST_FILES {
+            return Err(FolderError::TooMany);
+        }
+        if texts.values().map(|text| text.len() as u64).sum::<u64>() > LARGEST_FOLDER {
+            return Err(FolderError::TooLarge);
+        }
+        let is_plain = |inside: &str| {
+            let is_name = |part: &str| !part.is_empty() && part != "." && part != "..";
+            inside.len() <= LONGEST_PATH
+                && inside.split('/').count() <= DEEPEST
+                && inside.split('/').all(is_name)
+                && !inside.chars().any(char::is_control)
+        };
+        if let Some(inside) = texts.keys().find(|inside| !is_plain(inside)) {
+            return Err(FolderError::Path { path: tool::visible(inside) });
+        }
+        let above = |inside: &str| texts.keys().any(|other| other.starts_with(&format!("{inside}/")));
+        if let Some(inside) = texts.keys().find(|inside| above(inside)) {
+            return Err(FolderError::NotRegular { path: tool::visible(inside) });
+        }
+        let file = |text: &String| PluginFile { content: text.clone().into_bytes(), is_executable: false };
+        let files: BTreeMap<_, _> = texts.iter().map(|(path, text)| (path.clone(), file(text))).collect();
+        Ok(Self::of_files(path, files))
+    }
+
+    /// Makes the content of a folder of files that were read as part of another one.
+    pub fn of_files(path: &Path, files: BTreeMap<String, PluginFile>) -> Self {
+        let hash = hash(&files);
+        Self { path: path.to_owned(), files, hash }
     }
 
     /// Returns a stamp of a folder, which differs after every change of a file that leaves a trace in the file
@@ -269,6 +316,24 @@ mod tests {
             change(other.path());
             assert_ne!(read(&other).unwrap().hash, first.hash);
         }
+    }
+
+    #[test]
+    fn texts_give_the_hash_of_their_folder_and_paths_out_of_it_are_refused() {
+        let texts = |paths: &[&str]| {
+            let texts = paths.iter().map(|path| ((*path).to_owned(), "1".to_owned())).collect();
+            PluginFolder::of_texts(Path::new("/p"), &texts)
+        };
+        let one = tempfile::tempdir().unwrap();
+        std::fs::write(one.path().join("a"), "1").unwrap();
+        std::fs::create_dir(one.path().join("b")).unwrap();
+        std::fs::write(one.path().join("b/c"), "1").unwrap();
+        assert_eq!(texts(&["a", "b/c"]).unwrap().hash, read(&one).unwrap().hash);
+        let deep = "x/".repeat(DEEPEST + 1) + "y";
+        for wrong in ["../a", "/a", "a//b", "", "a/./b", "a\nb", &deep] {
+            assert!(matches!(texts(&[wrong]), Err(FolderError::Path { .. })), "{wrong}");
+        }
+        assert!(matches!(texts(&["a", "a/b"]), Err(FolderError::NotRegular { .. })));
     }
 
     #[test]

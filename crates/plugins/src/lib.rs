@@ -18,6 +18,7 @@ mod manifest;
 mod name;
 mod scaffold;
 mod store;
+mod trial;
 
 pub use answer::{Answer, AnswerFault, LARGEST_ANSWER, read_answer, request_line};
 pub use difference::{FolderDifference, difference};
@@ -27,4 +28,7 @@ pub use folder::{FolderError, LARGEST_FOLDER, MANIFEST_FILE, MOST_FILES, PluginF
 pub use manifest::{DeclaredEffects, Manifest, PluginTest, RunMode, TestOutcome, WorkspaceUse};
 pub use name::is_plugin_name;
 pub use scaffold::{Language, scaffold};
-pub use store::{FAILURES_BEFORE_QUARANTINE, PluginState, PluginStore, Quarantine, StoreFault, StoredPlugin};
+pub use store::{
+    FAILURES_BEFORE_QUARANTINE, FIRST_RUNS, PluginState, PluginStore, Quarantine, StoreFault, StoredPlugin,
+};
+pub use trial::{PluginTexts, PluginTrials, TrialPlace, WaitingPlugin};

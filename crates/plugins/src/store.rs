@@ -19,6 +19,9 @@ use crate::folder::PluginFolder;
 /// Number of failures in a row after which a plugin is quarantined.
 pub const FAILURES_BEFORE_QUARANTINE: u32 = 3;
 
+/// Number of runs after which a plugin that an agent has made is one like all others.
+pub const FIRST_RUNS: u32 = 5;
+
 /// Name of the file with the state.
 const STATE_FILE: &str = "plugins.json";
 /// Name of the file that writers lock.
@@ -71,6 +74,12 @@ pub struct PluginState {
     /// Quarantine, in which no call runs the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
+    /// Number of first runs that are left, any of which takes the plugin back when it fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_runs_left: Option<u32>,
+    /// True if the folder is that of a project for self-development.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_project: bool,
 }
 
 /// Quarantine of a plugin. Enabling the plugin ends it.
@@ -137,6 +146,30 @@ impl PluginStore {
     /// # Errors
     /// [`StoreFault`]; the earlier state then stays.
     pub fn enable(&self, name: &str, content: &PluginFolder, now: Timestamp) -> Result<(), StoreFault> {
+        let in_project = self.of(&content.path)?.is_some_and(|state| state.in_project);
+        self.allow((name, in_project), content, now, None)
+    }
+
+    /// Allows this content of a new plugin of a project, which is taken back if one of its first runs fails.
+    ///
+    /// # Errors
+    /// [`StoreFault`]; the earlier state then stays.
+    pub fn enable_on_trial(
+        &self,
+        name: &str,
+        content: &PluginFolder,
+        now: Timestamp,
+    ) -> Result<(), StoreFault> {
+        self.allow((name, true), content, now, Some(FIRST_RUNS))
+    }
+
+    fn allow(
+        &self,
+        (name, in_project): (&str, bool),
+        content: &PluginFolder,
+        now: Timestamp,
+        first_runs_left: Option<u32>,
+    ) -> Result<(), StoreFault> {
         self.change(|written| {
             self.copy(content)?;
             let state = PluginState {
@@ -147,6 +180,8 @@ impl PluginStore {
                 failures: 0,
                 last_failure: None,
                 quarantine: None,
+                first_runs_left,
+                in_project,
             };
             written.plugins.insert(content.path.clone(), state);
             Ok(())
@@ -177,13 +212,15 @@ impl PluginStore {
     /// # Errors
     /// [`StoreFault`]
     pub fn note_success(&self, folder: &Path, hash: &str) -> Result<(), StoreFault> {
-        let is_clean = |state: &PluginState| state.failures == 0;
+        let is_clean = |state: &PluginState| state.failures == 0 && state.first_runs_left.is_none();
         if self.of(folder)?.as_ref().is_none_or(is_clean) {
             return Ok(());
         }
         self.change(|written| {
             if let Some(state) = written.plugins.get_mut(folder).filter(|state| state.hash == hash) {
                 (state.failures, state.last_failure) = (0, None);
+                state.first_runs_left = state.first_runs_left.map(|left| left.saturating_sub(1));
+                state.first_runs_left = state.first_runs_left.filter(|left| *left > 0);
             }
             Ok(())
         })
@@ -210,7 +247,12 @@ impl PluginStore {
             let reason: String = tool::visible(reason).chars().take(LONGEST_REASON).collect();
             state.failures = state.failures.saturating_add(1);
             state.last_failure = Some(reason.clone());
-            if state.failures >= FAILURES_BEFORE_QUARANTINE && state.quarantine.is_none() {
+            if state.first_runs_left.is_some() && state.quarantine.is_none() {
+                let reason =
+                    format!("taken back, because one of its first {FIRST_RUNS} runs failed: {reason}");
+                state.is_enabled = false;
+                state.quarantine = Some(Quarantine { reason, since: now });
+            } else if state.failures >= FAILURES_BEFORE_QUARANTINE && state.quarantine.is_none() {
                 state.quarantine = Some(Quarantine { reason, since: now });
             }
             after = Some(state.clone());
@@ -354,6 +396,30 @@ mod tests {
             matches!(other, Err(StoreFault::Unknown)),
             "a call of earlier content says nothing of this one"
         );
+    }
+
+    #[test]
+    fn a_failure_in_the_first_runs_takes_a_new_plugin_back_and_a_later_one_does_not() {
+        let place = place();
+        let (content, folder) = (place.content(), place.source.path());
+        let fail = || {
+            place.store.note_failure(folder, &content.hash, "crash", Timestamp::UNIX_EPOCH).unwrap();
+            place.store.of(folder).unwrap().unwrap()
+        };
+        let begin = || place.store.enable_on_trial("p", &content, Timestamp::UNIX_EPOCH).unwrap();
+        begin();
+        for _ in 1..FIRST_RUNS {
+            place.store.note_success(folder, &content.hash).unwrap();
+        }
+        let state = fail();
+        let reason = state.quarantine.unwrap().reason;
+        assert!(!state.is_enabled && reason.contains("taken back") && reason.contains("crash"), "{reason}");
+        begin();
+        for _ in 0..FIRST_RUNS {
+            place.store.note_success(folder, &content.hash).unwrap();
+        }
+        let state = fail();
+        assert_eq!((state.is_enabled, state.failures, state.quarantine), (true, 1, None));
     }
 
     #[test]

@@ -452,6 +452,7 @@ pub(crate) fn change_rule(rule: &Rule) -> String {
         Origin::BuiltIn => {
             format!("to allow it, set `{}` in profile `{}` without it", rule.key, rule.profile)
         }
+        Origin::Package(name) => format!("to allow it, remove the package: `handfast remove {name}`"),
         origin => format!("to allow it, remove {:?} from `{}` in {origin}", rule.entry, rule.key),
     }
 }

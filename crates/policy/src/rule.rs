@@ -42,6 +42,8 @@ pub enum Origin {
     User(FilePlace),
     /// The workspace's file.
     Workspace(FilePlace),
+    /// A package that the user has added, by its name.
+    Package(Arc<str>),
     /// Granted by a human for a time, under this identifier.
     Lease(Arc<str>),
 }
@@ -68,7 +70,12 @@ impl Origin {
     pub fn at(&self, line: Option<u32>) -> Self {
         let mut origin = self.clone();
         match &mut origin {
-            Origin::BuiltIn | Origin::CommandLine | Origin::Program | Origin::Ceiling | Origin::Lease(_) => {}
+            Origin::BuiltIn
+            | Origin::CommandLine
+            | Origin::Program
+            | Origin::Ceiling
+            | Origin::Package(_)
+            | Origin::Lease(_) => {}
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => place.line = line,
         }
         origin
@@ -81,6 +88,7 @@ impl std::fmt::Display for Origin {
             Origin::BuiltIn => formatter.write_str("built in"),
             Origin::CommandLine => formatter.write_str("command line"),
             Origin::Program => formatter.write_str("the embedding program"),
+            Origin::Package(name) => write!(formatter, "the package {name}"),
             Origin::Lease(id) => write!(formatter, "lease {id}"),
             Origin::Ceiling => formatter.write_str("the ceiling of this caller"),
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {

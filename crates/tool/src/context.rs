@@ -143,18 +143,35 @@ impl Progress for NoProgress {
 
 /// List of all tools of this runtime, for the tools that list them.
 #[derive(Clone)]
-pub struct Catalogue(Arc<dyn Fn() -> Vec<CatalogueEntry> + Send + Sync>);
+pub struct Catalogue {
+    list: Lister,
+    failed: Lister,
+}
+
+/// Function that makes entries of the catalogue.
+type Lister = Arc<dyn Fn() -> Vec<CatalogueEntry> + Send + Sync>;
 
 impl Catalogue {
     /// Creates a catalogue that calls `list` for each request, because a tool's description may
     /// change with the machine.
     pub fn new(list: impl Fn() -> Vec<CatalogueEntry> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(list))
+        Self { list: Arc::new(list), failed: Arc::new(Vec::new) }
+    }
+
+    /// Adds the tools that nobody can call at present, such as a plugin in quarantine.
+    #[must_use]
+    pub fn with_failed(self, list: impl Fn() -> Vec<CatalogueEntry> + Send + Sync + 'static) -> Self {
+        Self { failed: Arc::new(list), ..self }
+    }
+
+    /// Returns the entries of the tools that nobody can call at present.
+    pub fn failed(&self) -> Vec<CatalogueEntry> {
+        (self.failed)()
     }
 
     /// Returns the current entries.
     pub fn entries(&self) -> Vec<CatalogueEntry> {
-        (self.0)()
+        (self.list)()
     }
 }
 

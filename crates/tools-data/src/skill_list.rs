@@ -151,11 +151,14 @@ mod tests {
         let workspace = Workspace::new()
             .guarded(DenyNames { read: &["secret"], write: &[] })
             .with_files(&[("skills/secret/SKILL.md", GOOD), ("skills/plain/SKILL.md", GOOD)]);
-        let found = listed(&workspace, SkillFolders { user: Some(user.path().to_owned()) });
+        let found = listed(
+            &workspace,
+            SkillFolders { user: Some(user.path().to_owned()), ..SkillFolders::default() },
+        );
         let names: Vec<&str> = found.iter().map(|skill| skill["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["plain", "mine", "handfast"]);
         // A missing folder has no skills.
-        let gone = SkillFolders { user: Some(user.path().join("gone")) };
+        let gone = SkillFolders { user: Some(user.path().join("gone")), ..SkillFolders::default() };
         assert_eq!(listed(&Workspace::new(), gone).len(), 1);
     }
 }

@@ -40,6 +40,23 @@ pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: St
     cell
 }
 
+/// Returns the cell of a test, met with the declared use of the workspace. The folder of the test stands in for the
+/// workspace, so that no test sees or changes the real one.
+pub(crate) fn met_for_test(
+    given: &CellSpec,
+    uses: WorkspaceUse,
+    copy: &Path,
+    workspace: &Path,
+    request: String,
+) -> CellSpec {
+    let mut apart = given.clone();
+    leave_out_workspace(&mut apart, &given.workspace);
+    apart.search_path.retain(|folder| !folder.starts_with(&given.workspace));
+    (apart.overlay, apart.overlay_only) = (None, false);
+    workspace.clone_into(&mut apart.workspace);
+    met(&apart, uses, copy, request)
+}
+
 /// Returns the cell of a long-lived program, met with the declared use of the workspace. `folder` has the pipes of
 /// the program.
 pub(crate) fn met_serving(given: &CellSpec, uses: WorkspaceUse, copy: &Path, folder: &Path) -> CellSpec {
@@ -152,6 +169,17 @@ mod tests {
         for cell in [met(WorkspaceUse::None), met(WorkspaceUse::Read), write] {
             assert!(cell.read_write.is_empty() && !cell.read_only.contains(&"/other".into()), "{cell:?}");
             assert_eq!(cell.search_path, [Path::new("/usr/bin")]);
+        }
+    }
+
+    #[test]
+    fn a_test_never_has_the_real_workspace() {
+        for uses in [WorkspaceUse::None, WorkspaceUse::Read, WorkspaceUse::Write] {
+            let given = CellSpec { masked: vec!["/w/secret".into(), "/etc/x".into()], ..given() };
+            let cell = met_for_test(&given, uses, Path::new("/copy"), Path::new("/test"), String::new());
+            let text = format!("{cell:?}");
+            assert!(!text.contains("/w\"") && !text.contains("/w/"), "{text}");
+            assert_eq!((cell.overlay, cell.masked.len()), (None, 1));
         }
     }
 

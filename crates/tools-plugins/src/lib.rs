@@ -7,8 +7,21 @@ mod cell;
 mod conversation;
 mod outcome;
 mod plugin_tool;
+mod plugin_trial;
 mod processes;
 
 pub use processes::PluginProcesses;
 
+use std::sync::Arc;
+
+use plugins::PluginTrials;
+use tool::{AnyTool, ErasedTool};
+
 pub use plugin_tool::{PluginTool, Unusable};
+pub use plugin_trial::PluginTrial;
+
+/// Returns the tools of this family that are there without any plugin, in listing order. `trials` has the new plugins
+/// that are being tested.
+pub fn tools(trials: &Arc<PluginTrials>) -> Vec<Arc<dyn AnyTool>> {
+    vec![ErasedTool::tool(PluginTrial(trials.clone()))]
+}

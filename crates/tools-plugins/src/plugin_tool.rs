@@ -265,6 +265,11 @@ impl PluginTool {
             return error;
         }
         match self.store.note_failure(&self.folder, &self.hash, &reason, context.clock.now()) {
+            Ok(state) if !state.is_enabled => error.hint(format!(
+                "the plugin was taken back, because one of its first {} runs failed; a human decides about it: \
+                 `handfast plugin enable {name}`",
+                plugins::FIRST_RUNS
+            )),
             Ok(state) if state.quarantine.is_some() => error.hint(format!(
                 "the plugin is quarantined, because it failed {} times in a row; a human decides about it: \
                  `handfast plugin enable {name}`",

@@ -4,10 +4,13 @@ mod checkpoint_diff;
 mod checkpoint_list;
 mod checkpoint_restore;
 mod output_read;
+mod own_plugins;
 mod own_project;
+mod plugin_author;
 mod protected_paths;
 mod self_apply;
 mod self_commit;
+mod self_create_plugin;
 mod self_list_capabilities;
 mod self_modify_source;
 mod self_projects;
@@ -35,8 +38,10 @@ pub use checkpoint_diff::CheckpointDiff;
 pub use checkpoint_list::CheckpointList;
 pub use checkpoint_restore::CheckpointRestore;
 pub use output_read::OutputRead;
+pub use own_plugins::OwnPlugins;
 pub use own_project::{Project, Scope};
 pub use self_apply::SelfApply;
+pub use self_create_plugin::SelfCreatePlugin;
 pub use self_list_capabilities::SelfListCapabilities;
 pub use self_modify_source::SelfModifySource;
 pub use self_projects::SelfDevelopment;
@@ -63,6 +68,7 @@ pub fn tools(own: &Arc<SelfDevelopment>) -> Vec<Arc<dyn AnyTool>> {
         ErasedTool::tool(SelfReadSource(own.clone())),
         ErasedTool::tool(SelfRunTests(own.clone())),
         ErasedTool::tool(SelfModifySource(own.clone())),
+        ErasedTool::tool(SelfCreatePlugin(own.clone())),
         ErasedTool::tool(SelfRollback(own.clone())),
         ErasedTool::tool(SelfTrial(own.clone())),
         ErasedTool::tool(SelfApply(own.clone())),
@@ -175,8 +181,14 @@ mod tests {
                 .with_service(vault)
         };
         // Tools that run commands are checked with real cells, in tests/functional/self_development.rs.
-        let with_cells =
-            ["self_run_tests", "self_modify_source", "self_rollback", "self_trial", "self_apply"];
+        let with_cells = [
+            "self_run_tests",
+            "self_modify_source",
+            "self_create_plugin",
+            "self_rollback",
+            "self_trial",
+            "self_apply",
+        ];
         let own = Arc::new(super::SelfDevelopment::new(vec![crate::own_project::tests::project(&[])]));
         let (cells, others): (Vec<_>, Vec<_>) =
             super::tools(&own).into_iter().partition(|tool| with_cells.contains(&tool.spec().name));

@@ -51,6 +51,8 @@ pub struct Project {
     pub protected: Vec<String>,
     /// Untracked folders of the project that a trial sees too, such as `node_modules`.
     pub shared: Vec<String>,
+    /// Folder of the project for new plugins.
+    pub plugins: String,
     /// Time for one run of the tests.
     pub timeout: Duration,
 }
@@ -98,6 +100,20 @@ impl Project {
         Ok((runner, runner.reporting(&with_target(words, target))))
     }
 
+    /// Checks that a commit with these paths may be taken back.
+    ///
+    /// # Errors
+    /// `EPERMISSION` for a protected file.
+    pub(crate) fn check_revert(&self, context: &Context, paths: &[String]) -> Result<(), ToolError> {
+        let roots = context.service::<Roots>()?;
+        let is_handfast = is_handfast(&roots, &self.folder(&context.place)?);
+        let entry = |path: &String| Some((path.clone(), protecting_revert(self, is_handfast, path)?));
+        match paths.iter().find_map(entry) {
+            Some((path, entry)) => Err(protected(&path, &entry)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the normal form of a path that may be modified.
     ///
     /// # Errors
@@ -129,6 +145,13 @@ impl Project {
     }
 }
 
+/// Returns the entry that protects a path from being taken back.
+fn protecting_revert(project: &Project, is_handfast: bool, path: &str) -> Option<String> {
+    let is_normal = normal(path).is_ok_and(|normal| normal == *path);
+    let entry = protecting(path, is_handfast, &project.protected);
+    entry.or_else(|| (!is_normal).then(|| "no plain path".to_owned()))
+}
+
 /// Returns the error for a file that no modification may touch.
 pub(crate) fn protected(path: &str, entry: &str) -> ToolError {
     let message = format!("denied: no self-modification may touch {path}, which `{entry}` protects");
@@ -155,6 +178,7 @@ pub(crate) mod tests {
             runner: None,
             protected: vec!["src/gate".to_owned()],
             shared: Vec::new(),
+            plugins: "plugins".to_owned(),
             timeout: Duration::from_mins(1),
         }
     }

@@ -1,5 +1,5 @@
-//! `self_apply`: the commit of a change that was tested. Only `self_modify_source` and `self_rollback`
-//! call it, so no caller sees it.
+//! `self_apply`: the commit of a change that was tested. Only `self_modify_source`, `self_create_plugin` and
+//! `self_rollback` call it, so no caller sees it.
 //!
 //! A human is asked about this call, as about every change of Handfast itself. The question shows the difference
 //! and the results of the tests. The commit is made on a copy of the workspace, so it goes in as a whole or not at
@@ -15,7 +15,7 @@ use tool::{
 };
 
 use crate::self_projects::SelfDevelopment;
-use crate::self_trial::{home_files, mark, refused, script_change};
+use crate::self_trial::{ScriptFacts, home_files, mark, refused};
 use crate::trial::{Change, Trial};
 use crate::trial_cell;
 use crate::trial_script::{MESSAGE_FILE, Printed, Script};
@@ -75,12 +75,9 @@ impl Tool for SelfApply {
         let results = trial.results();
         let results = results.lines().take(2).collect::<Vec<_>>().join("; ");
         let what = format!("source of {}: {subject} (tests {results})", trial.project.name);
-        let paths = match &trial.change {
-            Change::File { path, .. } => std::slice::from_ref(path),
-            Change::Revert { paths, .. } => paths.as_slice(),
-        };
         // A preview of a command would stand in place of that of the change, so the plan names no command.
-        let writes = paths.iter().map(|path| Effect::Write { path: directory.join(path) });
+        let writes =
+            trial.change.paths().into_iter().map(|path| Effect::Write { path: directory.join(path) });
         let effects = [Effect::ChangeHandfast { what }].into_iter().chain(writes).collect();
         Ok(Plan::of(effects).on_snapshot())
     }
@@ -91,9 +88,15 @@ impl Tool for SelfApply {
 
     async fn run(&self, context: &Context, args: Args) -> Result<RunResult<Output>, ToolError> {
         let trial = self.0.trial(&args.change)?;
-        if let Change::File { path, .. } = &trial.change {
-            // The files may have changed while the human thought about the question.
-            trial.project.modifiable(context, path)?;
+        // The files may have changed while the human thought about the question.
+        match &trial.change {
+            Change::File { path, .. } => drop(trial.project.modifiable(context, path)?),
+            Change::Revert { paths, .. } => trial.project.check_revert(context, paths)?,
+            Change::Plugin { .. } => {
+                for path in trial.change.paths() {
+                    trial.project.modifiable(context, &path)?;
+                }
+            }
         }
         let folder = trial.project.folder(&context.place)?;
         let (base, tree) = {
@@ -103,7 +106,7 @@ impl Tool for SelfApply {
         let mark = mark(context);
         let project = folder.to_string_lossy();
         let script = Script { mark: &mark, project: &project, shared: &[] };
-        let text = script.apply(&base, script_change(&trial.change), &tree);
+        let text = script.apply(&base, ScriptFacts::of(&trial.change).change(), &tree);
         let mut files = home_files(&trial.change);
         files.push((MESSAGE_FILE.into(), args.message.into_bytes()));
         let ran = trial_cell::run(context, text, files, context.timeout)?;
@@ -123,10 +126,30 @@ impl Tool for SelfApply {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use testkit::Workspace;
     use tool::ErasedTool;
 
     use super::*;
     use crate::own_project::tests::project;
+
+    #[test]
+    fn paths_that_became_protected_are_refused_at_the_commit_too() {
+        let all: Arc<SelfDevelopment> = Arc::default();
+        let tool = ErasedTool::tool(SelfApply(all.clone()));
+        let workspace = Workspace::new().with_files(&[("src/gate/a.py", "x"), ("plugins/p/.envrc", "x")]);
+        let texts = [(".envrc".to_owned(), "x".to_owned())].into();
+        for (id, change) in [
+            ("r", Change::Revert { commit: "0123456".into(), paths: vec!["src/gate/a.py".into()] }),
+            ("f", Change::File { path: "src/gate/a.py".into(), content: "y".into() }),
+            ("p", Change::Plugin { folder: "plugins/p".into(), files: texts }),
+        ] {
+            let trial = Arc::new(Trial::new(project(&[]), change, String::new()));
+            let held = all.hold(id.to_owned(), trial).unwrap();
+            let arguments = json!({"change": held.id, "message": "x"});
+            let error = testkit::run_tool(tool.as_ref(), &workspace, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Permission, "{id}: {}", error.message);
+        }
+    }
 
     #[test]
     fn refuses_an_untested_change_and_asks_about_every_other() {

@@ -34,7 +34,7 @@ enum Filter {
 /// Result of `self_list_capabilities`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// One entry per tool.
+    /// One entry per tool, also for those that failed.
     capabilities: Vec<Capability>,
 }
 
@@ -84,7 +84,8 @@ impl Tool for SelfListCapabilities {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let entries = context.service::<Catalogue>()?.entries();
+        let catalogue = context.service::<Catalogue>()?;
+        let entries = [catalogue.entries(), catalogue.failed()].concat();
         let capabilities = entries.iter().filter(|entry| shown(entry, args.filter)).map(capability).collect();
         Ok(Output { capabilities })
     }

@@ -55,8 +55,20 @@ pub struct Output {
     rollback_commit: String,
 }
 
+/// Properties of a tool whose steps are calls of their own.
+pub(crate) const OF_STEPS: Spec = Spec {
+    level: Level::Critical,
+    class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+    // Two runs of the tests, and the time of a human.
+    timeout: Timeout::fixed(4 * 3_600),
+    lane: Lane::Read,
+    text: TextCap::Default,
+    presentation: Presentation::Record,
+    ..Spec::reading("", "")
+};
+
 /// Longest description and reason in characters.
-const LONGEST_TEXT: usize = 4_000;
+pub(crate) const LONGEST_TEXT: usize = 4_000;
 
 impl Tool for SelfModifySource {
     type Args = Args;
@@ -72,13 +84,7 @@ impl Tool for SelfModifySource {
             arguments: r#"{"path": "src/limit.js", "change_description": "raise the limit", "new_content": "exports.limit = 20;\n", "reason": "ten is too few"}"#,
             result: r#"{"tests_passed": true, "applied": true}"#,
         },
-        level: Level::Critical,
-        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
-        // Two runs of the tests, and the time of a human.
-        timeout: Timeout::fixed(4 * 3_600),
-        lane: Lane::Read,
-        text: TextCap::Default,
-        presentation: Presentation::Record,
+        ..OF_STEPS
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
@@ -145,7 +151,7 @@ impl Output {
 }
 
 /// Adds what is known to an error of the last step.
-fn with_data(mut error: ToolError, output: &Output) -> ToolError {
+pub(crate) fn with_data(mut error: ToolError, output: &impl Serialize) -> ToolError {
     error.data = serde_json::to_value(output).ok();
     error
 }
@@ -157,7 +163,7 @@ pub(crate) async fn step(context: &Context, trial: &str, step: Step) -> Result<(
 }
 
 /// Makes a call on behalf of the caller. Returns the data.
-async fn inner(context: &Context, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+pub(crate) async fn inner(context: &Context, tool: &str, arguments: Value) -> Result<Value, ToolError> {
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let result = calls.call(tool.to_owned(), arguments).await?;
     for warning in result.meta.warnings {

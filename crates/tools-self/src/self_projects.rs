@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use plugins::PluginTrials;
 use tool::{Code, Retry, ToolError};
 
+use crate::own_plugins::OwnPlugins;
 use crate::own_project::Project;
 use crate::trial::Trial;
 
@@ -14,6 +16,8 @@ use crate::trial::Trial;
 #[derive(Default)]
 pub struct SelfDevelopment {
     projects: Vec<Project>,
+    plugins: Option<OwnPlugins>,
+    plugin_trials: Arc<PluginTrials>,
     trials: Mutex<BTreeMap<String, Arc<Trial>>>,
     /// Projects that are being changed.
     busy: Mutex<BTreeSet<String>>,
@@ -31,6 +35,29 @@ impl SelfDevelopment {
     /// Creates the register of these projects. The first one is meant where a call names none.
     pub fn new(projects: Vec<Project>) -> Self {
         Self { projects, ..Self::default() }
+    }
+
+    /// Gives access to the plugins of the workspace.
+    #[must_use]
+    pub fn with_plugins(self, plugins: OwnPlugins) -> Self {
+        Self { plugins: Some(plugins), ..self }
+    }
+
+    /// Returns the new plugins that are being tested.
+    pub fn plugin_trials(&self) -> &Arc<PluginTrials> {
+        &self.plugin_trials
+    }
+
+    /// Returns the access to the plugins of the workspace.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` if this runtime has none.
+    pub(crate) fn plugins(&self) -> Result<&OwnPlugins, ToolError> {
+        let missing = || {
+            ToolError::new(Code::Unavailable, "this runtime has no plugins")
+                .hint("start Handfast with its configuration files")
+        };
+        self.plugins.as_ref().ok_or_else(missing)
     }
 
     /// Returns the project that an argument names: `NAME:REST`, or `REST` for the first project.

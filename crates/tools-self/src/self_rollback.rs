@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tool::{
-    Class, Code, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
-    ToolError,
-};
+use tool::{Code, Context, Example, Level, Place, Plan, Spec, Tool, ToolError};
 
-use crate::own_project::{Project, is_handfast, protected};
-use crate::protected_paths::{normal, protecting};
+use crate::own_plugins::plugin_of;
+use crate::own_project::Project;
 use crate::self_commit::{ROLLBACK, commits, is_hash, is_tagged, message, of_rollback, revertible};
-use crate::self_modify_source::{apply, step};
+use crate::self_modify_source::{OF_STEPS, apply, step};
 use crate::self_projects::SelfDevelopment;
 use crate::self_trial::Step;
 use crate::test_report::SuiteEnd;
@@ -89,12 +86,7 @@ impl Tool for SelfRollback {
             arguments: r#"{"action": "list"}"#,
             result: r#"{"commits": [], "count": 0}"#,
         },
-        level: Level::Critical,
-        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
-        timeout: Timeout::fixed(4 * 3_600),
-        lane: Lane::Read,
-        text: TextCap::Default,
-        presentation: Presentation::Record,
+        ..OF_STEPS
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
@@ -136,6 +128,8 @@ impl SelfRollback {
         let _reserved = self.0.begin(&project.name)?;
         let (hash, subject, paths) = self.tagged(context, project, commit).await?;
         let about = format!("Take back {hash}\n{subject}");
+        let around = project.folder(&context.place)?.join(&project.plugins);
+        let plugin = plugin_of(&project.plugins, &paths).map(|name| around.join(name));
         let change = Change::Revert { commit: hash.clone(), paths };
         let trial = Arc::new(Trial::new(project.clone(), change, about));
         let tried = self.0.add(trial.clone());
@@ -149,6 +143,10 @@ impl SelfRollback {
         let trailers = [of_rollback(&hash), ("Handfast-Tests", &lines.join("; "))];
         let message = message(ROLLBACK, &subject, "", &trailers);
         apply(context, &self.0, &trial, message).await?;
+        if let (Some(folder), Ok(own)) = (plugin, self.0.plugins()) {
+            // Otherwise equal files in the same place would be a tool again, without a question.
+            own.forget(&folder)?;
+        }
         Ok(Output {
             reverted_commit: Some(hash),
             reverted_message: Some(subject),
@@ -177,15 +175,7 @@ impl SelfRollback {
                 .hint("`list` shows the commits that can be taken back"));
         }
         // A commit that somebody else has tagged can hold anything.
-        let roots = context.service::<roots::Roots>()?;
-        let is_handfast = is_handfast(&roots, &project.folder(&context.place)?);
-        for path in &paths {
-            let is_normal = normal(path).is_ok_and(|normal| normal == *path);
-            let entry = protecting(path, is_handfast, &project.protected);
-            if let Some(entry) = entry.or_else(|| (!is_normal).then(|| "no plain path".to_owned())) {
-                return Err(protected(path, &entry));
-            }
-        }
+        project.check_revert(context, &paths)?;
         Ok((hash, subject, paths))
     }
 }

@@ -19,7 +19,7 @@ use crate::self_projects::SelfDevelopment;
 use crate::test_report::SuiteResult;
 use crate::trial::{Change, Trial};
 use crate::trial_cell::{self, HomeFiles, RanScript};
-use crate::trial_script::{CONTENT_FILE, Printed, Script, ScriptChange};
+use crate::trial_script::{CONTENT_FILE, Printed, Script, ScriptChange, TRIAL_FOLDER};
 
 /// The `self_trial` tool.
 pub struct SelfTrial(pub(crate) Arc<SelfDevelopment>);
@@ -43,6 +43,7 @@ pub(crate) enum Step {
     Commit,
     Before,
     After,
+    Stage,
 }
 
 impl Step {
@@ -53,6 +54,7 @@ impl Step {
             Step::Commit => "commit",
             Step::Before => "before",
             Step::After => "after",
+            Step::Stage => "stage",
         }
     }
 }
@@ -98,6 +100,7 @@ impl Tool for SelfTrial {
         let directory = trial.project.folder(place)?;
         let words = match args.step {
             Step::Log | Step::Commit => ["git", "log"].map(str::to_owned).to_vec(),
+            Step::Stage => ["git", "worktree", "add", TRIAL_FOLDER].map(str::to_owned).to_vec(),
             Step::Before | Step::After => trial.project.command(Scope::All, None)?.1,
         };
         Ok(Plan::of(vec![Effect::Run { command: CommandLine::Argv(words), directory }]).on_snapshot())
@@ -115,7 +118,7 @@ impl Tool for SelfTrial {
         let script = Script { mark: &mark, project: &project, shared: &trial.project.shared };
         let (text, files) = text(&trial, args.step, &script)?;
         let at_most = match args.step {
-            Step::Log | Step::Commit => WITHOUT_TESTS,
+            Step::Log | Step::Commit | Step::Stage => WITHOUT_TESTS,
             Step::Before | Step::After => trial.project.timeout,
         };
         let ran = trial_cell::run(context, text, files, at_most)?;
@@ -135,7 +138,10 @@ fn text(trial: &Trial, step: Step, script: &Script<'_>) -> Result<(String, HomeF
     let text = match (step, &trial.change) {
         (Step::Log, _) => script.log(LOG_FORMAT, MOST_COMMITS),
         (Step::Commit, Change::Revert { commit, .. }) => script.commit_facts(commit),
-        (Step::Commit, Change::File { .. }) => return Err(ToolError::internal("a file is no commit")),
+        (Step::Commit, Change::File { .. } | Change::Plugin { .. }) => {
+            return Err(ToolError::internal("a file is no commit"));
+        }
+        (Step::Stage, change) => script.stage(ScriptFacts::of(change).change()),
         (Step::Before, _) => {
             let (runner, words) = suite()?;
             script.before(runner, &words)
@@ -143,17 +149,36 @@ fn text(trial: &Trial, step: Step, script: &Script<'_>) -> Result<(String, HomeF
         (Step::After, change) => {
             let (runner, words) = suite()?;
             let base = trial.found.lock().base.clone();
-            script.after(&base, script_change(change), runner, &words)
+            script.after(&base, ScriptFacts::of(change).change(), runner, &words)
         }
     };
     Ok((text, home_files(&trial.change)))
 }
 
-/// Returns the change in the form for scripts.
-pub(crate) fn script_change(change: &Change) -> ScriptChange<'_> {
-    match change {
-        Change::File { path, .. } => ScriptChange::File(path),
-        Change::Revert { commit, .. } => ScriptChange::Revert(commit),
+/// Facts of a change in the form for scripts.
+pub(crate) struct ScriptFacts<'a> {
+    change: &'a Change,
+    /// Folder of the plugin within the project.
+    folder: &'a str,
+    /// Paths in that folder.
+    inside: Vec<String>,
+}
+
+impl<'a> ScriptFacts<'a> {
+    pub(crate) fn of(change: &'a Change) -> Self {
+        let (folder, inside) = match change {
+            Change::Plugin { folder, files } => (folder.as_str(), files.keys().cloned().collect()),
+            _ => ("", Vec::new()),
+        };
+        Self { change, folder, inside }
+    }
+
+    pub(crate) fn change(&self) -> ScriptChange<'_> {
+        match self.change {
+            Change::File { path, .. } => ScriptChange::File(path),
+            Change::Revert { commit, .. } => ScriptChange::Revert(commit),
+            Change::Plugin { .. } => ScriptChange::Folder(self.folder, &self.inside),
+        }
     }
 }
 
@@ -162,6 +187,12 @@ pub(crate) fn home_files(change: &Change) -> HomeFiles {
     match change {
         Change::File { content, .. } => vec![(CONTENT_FILE.into(), content.clone().into_bytes())],
         Change::Revert { .. } => Vec::new(),
+        Change::Plugin { files, .. } => {
+            let named = |(number, text): (usize, &String)| {
+                (format!("{CONTENT_FILE}-{number}").into(), text.clone().into_bytes())
+            };
+            files.values().enumerate().map(named).collect()
+        }
     }
 }
 
@@ -182,6 +213,11 @@ fn read(trial: &Trial, step: Step, printed: &Printed<'_>, ran: &RanScript) -> Re
             let (hash, subject) = (value("commit")?, part("subject", "paths")?.trim().to_owned());
             let paths = part("paths", "end")?.lines().filter(|line| !line.is_empty()).map(str::to_owned);
             trial.found.lock().commit = Some((hash, subject, paths.collect()));
+        }
+        Step::Stage => {
+            let mut found = trial.found.lock();
+            (found.base, found.tree) = (value("base")?, value("tree")?);
+            part("diff", "end")?.clone_into(&mut found.diff);
         }
         Step::Before | Step::After => {
             let suite = printed.runner(ran.timed_out);
@@ -219,6 +255,16 @@ pub(crate) fn refused(reason: &str, details: &str) -> ToolError {
         "no_project" => made(Code::Unavailable, "the folder of the project does not exist".into()),
         "no_repository" => made(Code::Unavailable, "the project is no repository of git of its own".into())
             .hint("the user runs `git init` in the folder of the project and commits its files"),
+        "elsewhere" => made(
+            Code::Unavailable,
+            format!("the configuration of git (`core.worktree`) names another folder as the project: {details}"),
+        )
+        .hint("the user runs `git config --unset core.worktree` in the folder of the project"),
+        "filters" => made(
+            Code::Unavailable,
+            format!("the configuration of git in the project names filters or merge drivers, which would run in every step: {details}"),
+        )
+        .hint("the user moves them to the git configuration in the home folder, which these steps do not use"),
         "no_commit" => made(Code::Unavailable, "the repository of the project has no commit".into()),
         "busy" => made(Code::Conflict, format!("an operation of git is under way in the project: {details}"))
             .hint("finish it or abort it"),
@@ -235,6 +281,8 @@ pub(crate) fn refused(reason: &str, details: &str) -> ToolError {
         "link" => made(Code::Permission, "denied: the path leads through a link".into())
             .hint("name the file itself; a modification follows no link"),
         "kind" => made(Code::Validation, "`path`: a part of it is no folder, or it is a folder".into()),
+        "exists" => made(Code::Conflict, "`name`: the plugin exists already, and none is ever overwritten".into())
+            .hint("choose another name"),
         "untracked" => made(Code::Conflict, "the file exists, and git does not know it".into())
             .hint("commit the file first, so that nothing is lost"),
         "ignored" => made(Code::Validation, format!("`path`: git does not take the file: {details}")),

@@ -1,5 +1,7 @@
 //! A change that is being tried: what it is, and what its tests have shown.
 
+use std::collections::BTreeMap;
+
 use parking_lot::Mutex;
 use tool::{Code, ToolError};
 
@@ -14,6 +16,19 @@ pub(crate) enum Change {
     File { path: String, content: String },
     /// Takes one commit back, which changes these paths.
     Revert { commit: String, paths: Vec<String> },
+    /// Adds a folder of the project, with these texts by their paths in it.
+    Plugin { folder: String, files: BTreeMap<String, String> },
+}
+
+impl Change {
+    /// Returns the paths in the project that the change writes.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        match self {
+            Change::File { path, .. } => vec![path.clone()],
+            Change::Revert { paths, .. } => paths.clone(),
+            Change::Plugin { folder, files } => files.keys().map(|path| format!("{folder}/{path}")).collect(),
+        }
+    }
 }
 
 /// Facts that the scripts of a trial have found.
@@ -27,6 +42,8 @@ pub(crate) struct StepFacts {
     pub(crate) diff: String,
     pub(crate) before: Option<SuiteResult>,
     pub(crate) after: Option<SuiteResult>,
+    /// Results of tests that are not those of the project, in one line.
+    pub(crate) checked: Option<String>,
     /// Output of `git log`.
     pub(crate) log: String,
     /// Full hash, subject and paths of the commit to take back.
@@ -61,8 +78,8 @@ impl Trial {
         let line = |name: &str, result: &Option<SuiteResult>| {
             result.as_ref().map(|result| format!("{name}: {}", result.line()))
         };
-        let mut lines: Vec<String> =
-            [line("before", &found.before), line("after", &found.after)].into_iter().flatten().collect();
+        let own = [found.checked.clone(), line("before", &found.before), line("after", &found.after)];
+        let mut lines: Vec<String> = own.into_iter().flatten().collect();
         if let (Some(before), Some(after)) = (&found.before, &found.after) {
             lines.extend(SuiteChange::between(before, after).lines());
             lines.extend(after.errors.iter().cloned());

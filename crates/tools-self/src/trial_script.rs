@@ -16,7 +16,8 @@ const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// Functions of every script. `refuse WORD DETAILS` ends the script with a reason.
 ///
 /// The repository's own configuration can name programs: hooks, filters, the file system monitor, signing. Hooks,
-/// the monitor and signing are switched off, and filters run in the cell like the tests. Replaced and grafted objects
+/// the monitor and signing are switched off. A filter or a merge driver could commit other files than those that were shown, and
+/// another work tree would be changed in place of the project, so both are refused. Replaced and grafted objects
 /// would show another difference than the one that is committed, and a revert would follow renames to other files.
 const FUNCTIONS: &str = r#"set -u
 export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 GIT_LITERAL_PATHSPECS=1 GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null GIT_EDITOR=true GIT_PAGER=cat
@@ -37,6 +38,8 @@ no_links() {
 }
 command -v git >/dev/null || refuse no_git
 cd "$project" || refuse no_project
+elsewhere=$(g config --get core.worktree 2>/dev/null) && refuse elsewhere "$elsewhere"
+filters=$(g config --name-only --get-regexp '^(filter\..*\.(clean|smudge|process)|merge\..*\.driver)$' 2>/dev/null) && refuse filters "$filters"
 [ -z "$(g rev-parse --show-prefix 2>/dev/null)" ] && g rev-parse --git-dir >/dev/null 2>&1 || refuse no_repository
 base=$(g rev-parse --verify -q 'HEAD^{commit}') || refuse no_commit
 "#;
@@ -65,6 +68,8 @@ pub(crate) enum ScriptChange<'a> {
     File(&'a str),
     /// Takes a commit back.
     Revert(&'a str),
+    /// Adds a folder with these paths in it, with the contents of the numbered files in the cell's home.
+    Folder(&'a str, &'a [String]),
 }
 
 /// Facts of a script.
@@ -140,6 +145,16 @@ impl Script<'_> {
         )
     }
 
+    /// Returns the script that makes a change on the last commit, without tests.
+    pub(crate) fn stage(&self, change: ScriptChange<'_>) -> String {
+        format!(
+            "{}{CLEAN}say \"base $base\"\n{WORKTREE}{}tree=$(g write-tree) || refuse git\nsay \"tree $tree\"\nsay diff\n\
+             g diff --cached --text --no-renames --no-color --no-ext-diff --no-textconv | head -c {MOST_BYTES}\nsay end\n",
+            self.begin(),
+            make(change),
+        )
+    }
+
     /// Returns the script that makes the change in the project and commits it, if its tree is the one that was
     /// tested.
     pub(crate) fn apply(&self, base: &str, change: ScriptChange<'_>, tree: &str) -> String {
@@ -176,6 +191,24 @@ fn make(change: ScriptChange<'_>) -> String {
              g diff --cached --quiet && refuse no_change\n",
             quoted(&[path.to_owned()])
         ),
+        ScriptChange::Folder(folder, paths) => {
+            let folder = quoted(&[folder.to_owned()]);
+            let each = paths
+                .iter()
+                .enumerate()
+                .map(|(number, path)| format!("add {} {number}\n", quoted(std::slice::from_ref(path))));
+            format!(
+                "folder={folder}\nno_links \"$project\" \"$folder/x\"\nno_links \"$PWD\" \"$folder/x\"\n\
+                 if [ -e \"$project/$folder\" ] || [ -L \"$project/$folder\" ]; then refuse exists; fi\n\
+                 [ -z \"$(g ls-files -- \"$folder\")\" ] || refuse exists\n\
+                 add() {{\n\
+                 path=$folder/$1; mkdir -p \"${{path%/*}}\" || refuse kind\n\
+                 cat \"$HOME/{CONTENT_FILE}-$2\" > \"$path\" || refuse kind\n\
+                 made=$(g add -- \"$path\" 2>&1) || refuse ignored \"$made\"\n\
+                 }}\n{}",
+                each.collect::<String>()
+            )
+        }
         ScriptChange::Revert(commit) => format!(
             "made=$(g revert --no-commit '{commit}' 2>&1) || {{\n\
              names=$(g diff --name-only --diff-filter=U)\n\

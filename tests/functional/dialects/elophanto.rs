@@ -243,8 +243,16 @@ fn the_list_of_capabilities_is_that_of_the_dialect_and_says_what_does_not_work()
     let without = listed(&Fixture::new());
     assert_eq!(status(&without, "tool_search"), None);
     assert_eq!(status(&without, "file_read").as_deref(), Some("ready"));
-    assert!(status(&without, "gmail_search").unwrap().contains("handfast login gmail"));
+    assert!(status(&without, "gmail_search").unwrap().starts_with("not logged in: "));
     assert!(status(&without, "vault_set").unwrap().starts_with("unavailable: "));
+    let locked = Fixture::new().with_vault();
+    locked.store("name", "a value of some length");
+    assert_eq!(status(&listed(&locked), "vault_set").as_deref(), Some("ready"));
+    std::fs::remove_file(locked.key_file()).unwrap();
+    for tool in ["vault_set", "gmail_search"] {
+        let told = status(&listed(&locked), tool).unwrap();
+        assert!(told.starts_with("locked: "), "{tool}: {told}");
+    }
     let with = listed(&Fixture::new().with_vault());
     assert!(status(&with, "gmail_search").unwrap().contains("handfast login gmail"));
 }

@@ -53,6 +53,31 @@ pub(crate) const MODIFY: ExternalTool = ExternalTool {
     ..DEFAULTS
 };
 
+pub(crate) const CREATE_PLUGIN: ExternalTool = ExternalTool {
+    name: "self_create_plugin",
+    canonical: "self_create_plugin",
+    title: "Create a plugin",
+    description: "Creates a new plugin following the full self-development pipeline: code, tests, a second look and a human's decision.",
+    takes: &[
+        text("name", Need::Required, "Name of the tool: small letters, digits and _"),
+        text("description", Need::Required, "What it does, in a sentence"),
+        text("goal", Need::Required, "What the plugin should accomplish"),
+    ],
+    gives: &[
+        gives("plugin_path", ValueSource::Text("plugin_path"), "Folder; empty if none was made."),
+        gives("tests_passed", ValueSource::Switch("tests_passed"), "Its tests ran and passed."),
+        gives("registered", ValueSource::Switch("registered"), "It is a tool."),
+        gives("documentation", ValueSource::Text("documentation"), "Path of its README."),
+    ],
+    timeout: FOR_STEPS,
+    example: Example {
+        files: &[],
+        arguments: r#"{"name": "word_count", "description": "Counts the words of a text.", "goal": "count words"}"#,
+        result: r#"{"plugin_path": "plugins/word_count", "tests_passed": true, "registered": true}"#,
+    },
+    ..DEFAULTS
+};
+
 pub(crate) const TESTS: ExternalTool = ExternalTool {
     name: "self_run_tests",
     canonical: "self_run_tests",

@@ -37,6 +37,12 @@ impl AgentFiles {
         Self { folders: [Some(workspace.join(WORKSPACE_FOLDER)), user].into_iter().flatten().collect() }
     }
 
+    /// Adds the folders of packages, which come last.
+    pub(crate) fn and(mut self, packages: Vec<PathBuf>) -> Self {
+        self.folders.extend(packages);
+        self
+    }
+
     /// Returns the agent of this name. One of the workspace comes before one of the user.
     ///
     /// # Errors

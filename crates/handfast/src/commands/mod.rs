@@ -22,6 +22,7 @@ mod knowledge_watcher;
 mod log;
 mod login;
 mod mcp;
+mod packages;
 mod plugin;
 mod policy;
 mod run;
@@ -85,6 +86,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Chat(arguments) => chat::run(global, &arguments),
         Command::Schedule { command } => schedule::run(global, command),
         Command::Plugin { command } => plugin::run(global, command),
+        Command::Packages(command) => packages::run(global, command),
         Command::Graph { command } => graph::run(global, &command),
         Command::Setup { command } => setup::run(global, &command),
         Command::Login { command } => login::login(global, command),

@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::host_environment::HostEnvironment;
 use crate::pager::print_listing;
 use crate::places::{open_store, state_folder, workspace};
-use crate::plugin_tools::PluginPlaces;
+use crate::plugin_places::PluginPlaces;
 use crate::report::{note, table, warn};
 
 /// Maximum number of characters of a status in a list.
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, command: PluginCommand) -> Result<ExitCode, F
 }
 
 /// Makes a change between two rows of the audit.
-fn recorded(
+pub(super) fn recorded(
     store: &dyn Store,
     what: &str,
     folder: &Path,
@@ -286,7 +286,7 @@ fn known_folder(places: &PluginPlaces, name: &str) -> Result<std::path::PathBuf,
 }
 
 /// Asks a question at the terminal. Without a terminal, only `--yes` is a yes.
-fn confirmed(global: &Global, yes: bool, question: &str) -> Result<bool, Failure> {
+pub(super) fn confirmed(global: &Global, yes: bool, question: &str) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
     }

@@ -83,7 +83,12 @@ fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
 /// Returns the name of the configuration layer, for display before the path.
 fn layer(origin: &Origin) -> &'static str {
     match origin {
-        Origin::BuiltIn | Origin::CommandLine | Origin::Program | Origin::Ceiling | Origin::Lease(_) => "",
+        Origin::BuiltIn
+        | Origin::CommandLine
+        | Origin::Program
+        | Origin::Ceiling
+        | Origin::Package(_)
+        | Origin::Lease(_) => "",
         Origin::Managed(_) => "managed, ",
         Origin::User(_) => "user, ",
         Origin::Workspace(_) => "workspace, ",

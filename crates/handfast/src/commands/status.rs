@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::Approvals;
 use llm::{Limit, Usd};
-use policy::{Policy, Trust};
+use policy::{Origin, Policy, Trust};
 use serde::Serialize;
 use spending::AccountState;
 use tool::Clock as _;
@@ -122,7 +122,8 @@ fn status(global: &Global, composed: &Composed) -> Result<Status, Failure> {
     let policy = Policy::compile(&setup).map_err(Failure::usage)?;
     let files = setup.sources.iter().map(|source| RuleFile {
         path: source.origin.to_string(),
-        trusted: source.trust != Trust::Untrusted,
+        // A package can only tighten, which is what the user has allowed.
+        trusted: source.trust != Trust::Untrusted || matches!(source.origin, Origin::Package(_)),
     });
     let approvals = Approvals::new(composed.store.clone(), Arc::new(SystemClock));
     let questions = approvals.list(true)?.into_iter().map(|asked| Waiting {
