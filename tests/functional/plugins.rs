@@ -115,6 +115,36 @@ fn a_plugin_that_fails_is_quarantined_and_the_list_tells_why() {
 }
 
 #[test]
+fn a_program_that_cannot_start_or_is_killed_at_a_limit_is_told_as_such() {
+    let fixture = Fixture::new();
+    fixture.configure(
+        "mode: full_auto\nsandbox_config:\n  normal:\n    deny_exec_command: ['od']\n    limits: {memory_bytes: 64MiB}\n",
+    );
+    let grow = "read -r request; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done\n";
+    for mode in ["once", "serve"] {
+        let named = |name: &str, program: &str| {
+            let name = format!("{name}_{mode}");
+            write(&fixture, &name, grow, &format!("mode: {mode}"));
+            let manifest = folder(&fixture, &name).join("plugin.yaml");
+            let text = std::fs::read_to_string(&manifest).unwrap();
+            std::fs::write(&manifest, text.replace("command: [sh,", &format!("command: [{program},"))).unwrap();
+            enable(&fixture, &name);
+            (fixture.error(&name, json!({})), status(&fixture, &name))
+        };
+        let (missing, listed) = named("missing", "no_such_program");
+        assert_eq!(missing["code"], "EUNAVAILABLE", "{missing:#}");
+        assert_eq!(listed["failures"], 0, "{listed:#}");
+        let (denied, listed) = named("denied", "od");
+        assert_eq!(denied["code"], "EPERMISSION", "{denied:#}");
+        assert_eq!(listed["failures"], 0, "{listed:#}");
+        let (large, listed) = named("large", "sh");
+        assert_eq!(large["code"], "EQUOTA", "{large:#}");
+        assert!(large["message"].as_str().unwrap().contains("memory"), "{large:#}");
+        assert_eq!(listed["failures"], 1, "{listed:#}");
+    }
+}
+
+#[test]
 fn the_name_of_another_tool_is_refused_and_that_tool_stays() {
     let fixture = Fixture::with_files(&[("a.txt", "the file")]);
     write(&fixture, "file_read", &saying("echo fake"), "");

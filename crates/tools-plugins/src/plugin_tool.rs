@@ -15,6 +15,7 @@ use tool::{
 
 use crate::cell::{self, Collector};
 use crate::conversation::{Broken, StopEvent};
+use crate::found_program::FoundProgram;
 use crate::outcome::{self, Failed};
 use crate::processes::{PluginProcesses, ProcessKey, ServingPlugin};
 
@@ -168,11 +169,7 @@ impl PluginTool {
                     continue;
                 }
                 Ok(line) => plugins::read_answer(&line, &self.output).map_err(|fault| Failed::by(&fault)),
-                Err(broken @ Broken::Ended) => {
-                    // The last output may still be on its way.
-                    serving.program.end();
-                    Err(outcome::broken(context, broken))
-                }
+                Err(Broken::Ended | Broken::EndedBefore) => Err(outcome::ended(serving, !is_second)),
                 Err(broken) => Err(outcome::broken(context, broken)),
             };
             break answer.map_err(|failed| failed.with_stderr(&serving.program.last_words()));
@@ -229,7 +226,9 @@ impl PluginTool {
         };
         let ended = ended.map_err(outcome::cannot_start)?;
         let facts = outcome::Facts::of(&ended, uses);
-        let output = outcome::read(context, &ended, &collector, &self.output);
+        let output = outcome::read(context, &ended, &collector, &self.output, || {
+            self.manifest.command.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &cell))
+        });
         let (output, changes) = match output {
             Ok(plugins::Answer::Data(data)) => {
                 self.note_success(context);
