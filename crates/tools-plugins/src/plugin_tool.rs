@@ -53,7 +53,8 @@ impl PluginTool {
     /// [`Unusable`], with the reason.
     pub fn of(store: &PluginStore, stored: &StoredPlugin) -> Result<Self, Unusable> {
         let (folder, hash) = (&stored.folder, &stored.state.hash);
-        let name = tool::visible(&stored.state.name);
+        // Commands name a plugin by its folder.
+        let name = name_of(folder);
         let wrong = |what: &dyn std::fmt::Display| Unusable(format!("the plugin {name} is not used: {what}"));
         let present = PluginFolder::read(folder).map_err(|error| wrong(&error))?;
         if present.hash != *hash {
@@ -91,7 +92,8 @@ impl PluginTool {
     fn check_state(&self) -> Result<(), ToolError> {
         let name = &self.manifest.name;
         let refused = |message: String| {
-            let hint = format!("a human decides about it: `handfast plugin enable {name}`");
+            let hint =
+                format!("a human decides about it: `handfast plugin enable {}`", name_of(&self.folder));
             Err(ToolError::new(Code::Unavailable, message).hint(hint).retry(Retry::Never))
         };
         let state = self
@@ -266,8 +268,9 @@ impl PluginTool {
         match self.store.note_failure(&self.folder, &self.hash, &reason, context.clock.now()) {
             Ok(state) if state.quarantine.is_some() => error.hint(format!(
                 "the plugin is quarantined, because it failed {} times in a row; a human decides about it: \
-                 `handfast plugin enable {name}`",
-                state.failures
+                 `handfast plugin enable {}`",
+                state.failures,
+                name_of(&self.folder)
             )),
             Ok(state) => error.hint(format!(
                 "this was failure {} in a row; after {} the plugin is quarantined",
@@ -337,6 +340,11 @@ impl DynamicTool for PluginTool {
     fn run<'a>(&'a self, context: &'a Context, arguments: Value) -> BoxFuture<'a, RunResult<Data>> {
         Box::pin(async move { self.call(context, &arguments) })
     }
+}
+
+/// Returns the name by which commands know the plugin in a folder.
+fn name_of(folder: &Path) -> String {
+    tool::visible(&folder.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Returns the fixed properties of the tool; `None` if this process keeps no more names.

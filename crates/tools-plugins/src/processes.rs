@@ -147,8 +147,7 @@ impl PluginProcesses {
             (host.spawner, host.network, host.has_egress) = (None, None, false);
         }
         let directory = if plugin.uses == WorkspaceUse::None { plugin.copy } else { workspace };
-        let found =
-            plugin.words.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &spec));
+        let found = plugin.words.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &spec));
         let words: Vec<OsString> = plugin.words.into_iter().map(OsString::from).collect();
         let command = (words, directory.to_owned());
         let (program, pipes) =
