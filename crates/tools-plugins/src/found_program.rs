@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use sandbox::CellSpec;
 
 /// Search path of a cell that names none.
-const SEARCH_PATH: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"];
+const SEARCH_PATH: [&str; 6] =
+    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// State of the program that the first word of a command names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
