@@ -253,10 +253,10 @@ mod tests {
     fn close(folder: &Path) {
         fs::create_dir_all(folder.join("closed/inner")).unwrap();
         for path in ["closed/inner", "closed"] {
-            fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0o0)).unwrap();
         }
         // A program may change the mode of its own folder, too.
-        fs::set_permissions(folder, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o0)).unwrap();
     }
 
     #[test]
