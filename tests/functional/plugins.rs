@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::functional::egress::plain;
@@ -112,6 +113,37 @@ fn a_plugin_that_fails_is_quarantined_and_the_list_tells_why() {
     assert!(listed["reason"].as_str().unwrap().contains("exit code 9"), "{listed:#}");
     enable(&fixture, "failing");
     assert_eq!(status(&fixture, "failing")["status"], "enabled");
+}
+
+#[test]
+fn a_program_that_cannot_start_or_is_killed_at_a_limit_is_told_as_such() {
+    let fixture = Fixture::new();
+    fixture.configure(
+        "mode: full_auto\nsandbox_config:\n  normal:\n    deny_exec_command: ['od']\n    limits: {memory_bytes: 64MiB}\n",
+    );
+    let grow = "read -r request; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done\n";
+    for mode in ["once", "serve"] {
+        let named = |name: &str, program: &str| {
+            let name = format!("{name}_{mode}");
+            write(&fixture, &name, grow, &format!("mode: {mode}"));
+            let manifest = folder(&fixture, &name).join("plugin.yaml");
+            let text = std::fs::read_to_string(&manifest).unwrap();
+            std::fs::write(&manifest, text.replace("command: [sh,", &format!("command: [{program},")))
+                .unwrap();
+            enable(&fixture, &name);
+            (fixture.error(&name, json!({})), status(&fixture, &name))
+        };
+        let (missing, listed) = named("missing", "no_such_program");
+        assert_eq!(missing["code"], "EUNAVAILABLE", "{missing:#}");
+        assert_eq!(listed["failures"], 0, "{listed:#}");
+        let (denied, listed) = named("denied", "od");
+        assert_eq!(denied["code"], "EPERMISSION", "{denied:#}");
+        assert_eq!(listed["failures"], 0, "{listed:#}");
+        let (large, listed) = named("large", "sh");
+        assert_eq!(large["code"], "EQUOTA", "{large:#}");
+        assert!(large["message"].as_str().unwrap().contains("memory"), "{large:#}");
+        assert_eq!(listed["failures"], 1, "{listed:#}");
+    }
 }
 
 #[test]
@@ -270,6 +302,10 @@ fn a_rule_names_a_plugin_and_a_damaged_copy_is_made_again() {
     let copy = std::fs::read_dir(&copies).unwrap().next().unwrap().unwrap().path();
     std::fs::write(copy.join("main.sh"), "exit 1\n").unwrap();
     assert_eq!(fixture.call("told", json!({}))["ok"], false);
+    let again = enable(&fixture, "told");
+    assert!(!again.stderr.contains("enabled already"), "{}", again.stderr);
+    assert_eq!(fixture.data("told", json!({}))["said"], "hello ");
+    assert!(enable(&fixture, "told").stderr.contains("enabled already"));
     assert_eq!(fixture.run(&["plugin", "disable", "told"]).code, 0);
     enable(&fixture, "told");
     assert_eq!(fixture.data("told", json!({}))["said"], "hello ");
@@ -299,4 +335,65 @@ fn a_folder_that_is_no_plugin_stays_and_of_two_plugins_none_is_chosen() {
     std::os::unix::fs::symlink(folder(&fixture, "").parent().unwrap(), fixture.workspace().join(".handfast"))
         .unwrap();
     enable(&fixture, "mine");
+}
+
+#[test]
+fn the_list_tells_a_plugin_of_an_untrusted_workspace_from_one_that_is_a_tool() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.run(&["plugin", "new", "local", "--language", "shell", "--here"]).code, 0);
+    enable(&fixture, "local");
+    assert_eq!(status(&fixture, "local")["status"], "enabled");
+    fixture.write("handfast.yaml", "mode: full_auto\n");
+    let listed = status(&fixture, "local");
+    assert_eq!(listed["status"], "untrusted", "{listed:#}");
+    assert!(listed["reason"].as_str().unwrap().contains("handfast trust"), "{listed:#}");
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    assert_eq!(status(&fixture, "local")["status"], "enabled");
+}
+
+#[test]
+fn texts_about_plugins_have_no_control_characters_and_no_words_of_a_library() {
+    let fixture = Fixture::new();
+    for (name, manifest, needed) in [
+        ("red\u{1b}[31m", "name: a\nname: b\n", "line 2: has the key `name` for the second time"),
+        ("tab", "name: a\n\tx: y\n", "is no valid YAML; look there for"),
+        ("underscores", "name: a__b\n", "`__` is for tools of servers"),
+        ("typo", "nmae: a\n", "did you mean `name`?"),
+    ] {
+        let folder = folder(&fixture, name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("plugin.yaml"), manifest).unwrap();
+        let shown = fixture.run(&["plugin", "enable", name, "--yes"]);
+        let listed = fixture.run(&["plugin", "list"]);
+        assert!(shown.code == 2 && shown.stderr.contains(needed), "{name}: {}", shown.stderr);
+        for text in [&shown.stderr, &listed.stdout] {
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+            for word in ["DuplicateKeyPolicy", "<input>", "serde"] {
+                assert!(!text.contains(word), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_test_that_is_interrupted_leaves_no_folder() {
+    let fixture = Fixture::new();
+    // No other process sleeps for so long.
+    let long = format!("7{}", std::process::id());
+    write(&fixture, "slow", &format!("exec sleep {long}\n"), "");
+    let temporary = fixture.outside().join("temporary");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let mut command = fixture.command();
+    let mut running = command.args(["plugin", "test", "slow"]).env("TMPDIR", &temporary).spawn().unwrap();
+    let count = || std::fs::read_dir(&temporary).unwrap().count();
+    let sleeps = || {
+        let lines = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
+        let wanted = format!("sleep\0{long}\0");
+        lines.into_iter().any(|path| std::fs::read_to_string(path).is_ok_and(|line| line == wanted))
+    };
+    eventually("the test has begun", sleeps);
+    assert_eq!(count(), 1, "the control: the test has a folder");
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    assert_eq!((running.wait().unwrap().code(), count()), (Some(130), 0));
+    assert!(!sleeps(), "and no process");
 }

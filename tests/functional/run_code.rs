@@ -136,3 +136,20 @@ fn a_question_of_a_script_is_about_the_call_in_it() {
     assert!(fixture.workspace().join("one").exists() && !fixture.workspace().join("two").exists());
     server.end();
 }
+
+#[test]
+fn help_exit_and_missing_modules_behave_as_in_any_script() {
+    let fixture = Fixture::new();
+    let code = "\
+        import sys\n\
+        print('site' in sys.modules)\n\
+        try:\n    import no_such_module\n\
+        except ModuleNotFoundError as error:\n    print(error)\n\
+        print('site' in sys.modules, any(path.endswith('-packages') for path in sys.path))\n\
+        help(tools.file_read)\n\
+        exit(4)\n";
+    let output = fixture.data("run_code", json!({ "code": code }));
+    assert_eq!(lines(&output)[..3], ["False", "No module named 'no_such_module'", "True True"], "{output}");
+    assert!(output["output"].as_str().unwrap().contains("file_read(path"), "{output}");
+    assert_eq!(output["exit_code"], 4, "{output}");
+}

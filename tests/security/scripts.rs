@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{Fixture, eventually};
+use crate::security::ordinary_user::Ordinary;
 
 fn run(fixture: &Fixture, code: &str) -> Value {
     fixture.data("run_code", json!({ "code": code }))
@@ -137,4 +138,21 @@ fn a_script_that_is_ended_says_that_its_calls_may_have_changed_something() {
         large["error"]["code"] == "EQUOTA" || large["data"]["output"].to_string().contains("MemoryError"),
         "{large:#}"
     );
+}
+
+#[test]
+fn no_folder_of_an_ordinary_users_script_is_left_whatever_its_modes() {
+    let own = Ordinary::new(&[]);
+    let code = "\
+        import os\n\
+        folder = os.path.dirname(__file__)\n\
+        os.makedirs(folder + '/closed/inner')\n\
+        open(folder + '/closed/inner/file', 'w').close()\n\
+        for name in ['/closed/inner', '/closed', '']:\n    os.chmod(folder + name, 0)\n\
+        try:\n    os.listdir(folder + '/closed')\n\
+        except PermissionError:\n    print('closed')\n";
+    let result = own.call("run_code", json!({ "code": code }));
+    assert!(result["data"]["output"].as_str().unwrap().contains("closed"), "the control: {result:#}");
+    let left = std::fs::read_dir(own.fixture.state().join("scripts")).unwrap();
+    assert_eq!(left.count(), 0);
 }

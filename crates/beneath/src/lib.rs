@@ -4,13 +4,19 @@
 //! resolves each path beneath a folder that is already open, and the caller acts on the descriptor
 //! that it gets. No other crate resolves the paths of file tools, checkpoints and watches.
 //!
+//! [`remove_tree`] removes what a hostile program has left in a folder of this program.
+//!
 //! This crate knows no root and no rule, and judges nothing that it opens.
+
+mod remove;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
+
+pub use remove::remove_tree;
 
 /// Maximum number of attempts at a resolution that a rename elsewhere disturbs (EAGAIN,
 /// `openat2(2)`).

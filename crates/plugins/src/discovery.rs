@@ -45,8 +45,18 @@ pub struct FoundPlugin {
     pub folder: PathBuf,
     /// Owner.
     pub kind: SourceKind,
-    /// Content with its manifest, or what is wrong with it.
-    pub content: Result<(PluginFolder, Manifest), FolderError>,
+}
+
+impl FoundPlugin {
+    /// Reads the content with its manifest. Many plugins together can be large, so one is read at a time.
+    ///
+    /// # Errors
+    /// [`FolderError`], with what is wrong with the folder.
+    pub fn read(&self) -> Result<(PluginFolder, Manifest), FolderError> {
+        let content = PluginFolder::read(&self.folder)?;
+        let manifest = content.manifest()?;
+        Ok((content, manifest))
+    }
 }
 
 /// Finds the plugins of a source, by their names. A source that does not exist has none, and neither has one of a
@@ -71,11 +81,7 @@ fn found(folder: &Path, kind: SourceKind) -> Option<FoundPlugin> {
     if name.starts_with('.') {
         return None;
     }
-    let content = PluginFolder::read(folder).and_then(|content| {
-        let manifest = content.manifest()?;
-        Ok((content, manifest))
-    });
-    Some(FoundPlugin { name, folder: folder.to_owned(), kind, content })
+    Some(FoundPlugin { name, folder: folder.to_owned(), kind })
 }
 
 #[cfg(test)]
@@ -92,7 +98,7 @@ mod tests {
         std::os::unix::fs::symlink(around.path().join("good"), around.path().join("link")).unwrap();
         let source = PluginSource { folder: around.path().to_owned(), kind: SourceKind::User };
         let found = found_in(&source);
-        let seen: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.content.is_ok())).collect();
+        let seen: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.read().is_ok())).collect();
         assert_eq!(seen, [("empty", false), ("good", true)]);
         assert!(found_in(&PluginSource { folder: "/nowhere".into(), kind: SourceKind::User }).is_empty());
         // A repository can have links that lead to any folder.

@@ -177,14 +177,12 @@ impl Manifest {
                 format!("has {} bytes; {LARGEST_MANIFEST} are the most", text.len()),
             ));
         }
-        let whole: Value = serde_saphyr::from_str(text)
-            .map_err(|error| ManifestError::of("plugin.yaml", format!("is no valid YAML: {error}")))?;
+        let whole: Value = serde_saphyr::from_str(text).map_err(|error| yaml_fault(&error))?;
         let mut fields = Fields::of("", whole, KNOWN)?;
         let name = fields.text("name", 64)?;
         let name = name.ok_or_else(|| fields.fault("name", "is missing; write the name of the tool"))?;
         if !is_plugin_name(&name) {
-            let problem =
-                "must begin with a small letter, and have small letters, digits and `_` alone, at most 40";
+            let problem = "must begin with a small letter, and have small letters, digits and single `_` alone, at most 40; `__` is for tools of servers";
             return Err(fields.fault("name", problem));
         }
         let description = fields.text("description", LONGEST_DESCRIPTION)?.unwrap_or_default();
@@ -265,6 +263,26 @@ const LEVELS: [(&str, Level); 4] = [
     ("destructive", Level::Destructive),
     ("critical", Level::Critical),
 ];
+
+/// Describes YAML that cannot be read, with its line and what to do.
+fn yaml_fault(error: &serde_saphyr::Error) -> ManifestError {
+    use serde_saphyr::Error;
+    let mut bare = error;
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = bare {
+        bare = inner;
+    }
+    let problem = match bare {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("has the key `{}` for the second time; remove one of the two", tool::visible(key))
+        }
+        Error::DuplicateMappingKey { key: None, .. } => {
+            "has a key for the second time; remove one of the two".to_owned()
+        }
+        _ => "is no valid YAML; look there for a missing quotation mark or bracket, a tab, or text with `: `, `*` or `&` that has no quotation marks".to_owned(),
+    };
+    let place = error.location().map(|place| format!("line {}: ", place.line()));
+    ManifestError::of("plugin.yaml", format!("{}{problem}", place.unwrap_or_default()))
+}
 
 fn validator(field: &str, schema: &Value) -> Result<jsonschema::Validator, ManifestError> {
     jsonschema::validator_for(schema).map_err(|error| {

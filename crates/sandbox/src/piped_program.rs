@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ProgramFolder {
 impl Drop for ProgramFolder {
     fn drop(&mut self) {
         // Remains are removed at the next start of a runtime.
-        let _gone = fs::remove_dir_all(&self.0);
+        let _gone = remove(&self.0);
     }
 }
 
@@ -231,7 +231,52 @@ pub fn remove_left_folders(folder: &Path) {
         let pid = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
         if pid.is_none_or(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             // The next start tries again.
-            let _gone = fs::remove_dir_all(entry.path());
+            let _gone = remove(&entry.path());
         }
+    }
+}
+
+/// Removes a folder in which a program could make folders of any mode and depth.
+fn remove(folder: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok(beneath::remove_tree(File::open(parent)?.as_fd(), name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn close(folder: &Path) {
+        fs::create_dir_all(folder.join("closed/inner")).unwrap();
+        for path in ["closed/inner", "closed"] {
+            fs::set_permissions(folder.join(path), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        // A program may change the mode of its own folder, too.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o0)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_goes_whatever_its_program_made_of_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = ProgramFolder::make(parent.path()).unwrap();
+        close(folder.path());
+        drop(folder);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_runtime_left_goes_and_folders_of_live_ones_stay() {
+        let parent = tempfile::tempdir().unwrap();
+        let live = ProgramFolder::make(parent.path()).unwrap();
+        // No process has an id as large as this.
+        let left = parent.path().join(format!("{}-1", i32::MAX));
+        fs::create_dir(&left).unwrap();
+        close(&left);
+        remove_left_folders(parent.path());
+        assert!(!left.exists() && live.path().exists());
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A script is a stranger: each of its lines has a bound, and one that is no message is answered with an error.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Outcome, ToolError};
@@ -14,6 +16,8 @@ pub(crate) const LONGEST_LINE: usize = 8 * 1024 * 1024;
 pub(crate) enum Message {
     /// Request for a call.
     Call { tool: String, arguments: Value },
+    /// Path of the program that runs the script.
+    Program(PathBuf),
     /// End of the script, with its exit code.
     End(i64),
     /// A line that is no message, with the reason.
@@ -28,6 +32,9 @@ enum Line {
         #[serde(default)]
         arguments: Map<String, Value>,
     },
+    Program {
+        program: PathBuf,
+    },
     End {
         end: u8,
     },
@@ -38,6 +45,7 @@ impl Message {
     pub(crate) fn of(line: &[u8]) -> Self {
         match serde_json::from_slice(line) {
             Ok(Line::Call { tool, arguments }) => Self::Call { tool, arguments: Value::Object(arguments) },
+            Ok(Line::Program { program }) => Self::Program(program),
             Ok(Line::End { end }) => Self::End(i64::from(end)),
             Err(_) => {
                 Self::Garbage("the line asks for no call: {\"tool\": NAME, \"arguments\": {}}".to_owned())

@@ -41,13 +41,15 @@ impl Language {
         }
     }
 
-    pub(crate) fn words(self, runner: PathBuf) -> Vec<OsString> {
-        // Python takes no module from the folder or the environment.
+    /// Returns the command line by which `program` runs the script.
+    pub(crate) fn words(self, program: PathBuf, runner: PathBuf) -> Vec<OsString> {
+        // Python takes no module from the folder or the environment, and looks for installed packages when a script
+        // imports one.
         let options: &[&str] = match self {
-            Self::Python => &["-I"],
+            Self::Python => &["-I", "-S"],
             Self::JavaScript => &["--no-warnings"],
         };
-        let words = std::iter::once(self.program()).chain(options.iter().copied()).map(OsString::from);
-        words.chain([runner.into()]).collect()
+        let options = options.iter().map(OsString::from);
+        std::iter::once(program.into()).chain(options).chain([runner.into()]).collect()
     }
 }

@@ -5,6 +5,7 @@
 
 mod exchange;
 mod language;
+mod real_programs;
 mod run_code;
 mod running;
 mod signatures;
@@ -15,22 +16,25 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tool::{AnyTool, ErasedTool};
 
+use real_programs::RealPrograms;
+
 pub use run_code::RunCode;
 
 /// Maximum number of scripts that run at the same time. Further ones wait.
 const MOST_SCRIPTS: usize = 8;
 
-/// Place of the folders of scripts, and the number of scripts that may still start.
+/// Place of the folders of scripts, the number of scripts that may still start, and the programs that run them.
 #[derive(Debug)]
 pub struct Scripts {
     folder: PathBuf,
     permits: Semaphore,
+    programs: RealPrograms,
 }
 
 impl Scripts {
     /// Creates the place. The folder need not exist.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, permits: Semaphore::new(MOST_SCRIPTS) }
+        Self { folder, permits: Semaphore::new(MOST_SCRIPTS), programs: RealPrograms::default() }
     }
 }
 

@@ -19,6 +19,7 @@ use tool::{Code, Context, EffectState, InnerCalls, StopReason, ToolError};
 use crate::Scripts;
 use crate::exchange::{self, LONGEST_LINE, Lines, Message};
 use crate::language::Language;
+use crate::real_programs::{self, RealPrograms};
 use crate::signatures::signatures;
 
 /// Maximum number of calls of one script.
@@ -95,11 +96,12 @@ pub(crate) async fn run(
         reason = stopped.clone().reason() => return Err(reason.into()),
     };
     let source = context.service::<CellSource>()?;
-    let (parent, known) = (scripts.folder.clone(), signatures(&calls.tools()));
-    let started = tokio::task::spawn_blocking(move || start(&parent, &source, language, &code, &known));
-    let (program, pipes, ended) =
+    let (place, known) = (scripts.clone(), signatures(&calls.tools()));
+    let started = tokio::task::spawn_blocking(move || start(&place, &source, language, &code, &known));
+    let (program, pipes, ended, wrapper) =
         started.await.map_err(|panic| ToolError::internal("the script was not started").because(panic))??;
-    let mut script = Script { context, calls: calls.as_ref().as_ref(), made: 0, failed: 0 };
+    let programs = wrapper.map(|wrapper| (&scripts.programs, wrapper));
+    let mut script = Script { context, calls: calls.as_ref().as_ref(), made: 0, failed: 0, programs };
     let end = script.serve(&program, pipes, ended, stopped).await;
     let (made, failed) = (script.made, script.failed);
     let closed = tokio::task::spawn_blocking(move || close(&program)).await;
@@ -163,11 +165,12 @@ impl Stopped {
     }
 }
 
-type Started = (PipedProgram, ProgramPipes, watch::Receiver<bool>);
+/// Running script, its pipes, its end, and the wrapper that starts its program, if that is one.
+type Started = (PipedProgram, ProgramPipes, watch::Receiver<bool>, Option<PathBuf>);
 
 /// Starts a script. Blocks for some milliseconds.
 fn start(
-    parent: &std::path::Path,
+    scripts: &Scripts,
     source: &CellSource,
     language: Language,
     code: &str,
@@ -176,7 +179,7 @@ fn start(
     let of_folder = |error: io::Error| {
         ToolError::new(Code::Runtime, "the folder of the script cannot be made").because(error)
     };
-    let folder = ProgramFolder::make(parent).map_err(of_folder)?;
+    let folder = ProgramFolder::make(&scripts.folder).map_err(of_folder)?;
     let path = folder.path().to_owned();
     let (runner, script) = language.files();
     for (name, content) in [(runner, language.bootstrap()), (script, code), ("tools.json", known)] {
@@ -191,7 +194,9 @@ fn start(
         }
     })?;
     let (ended, has_ended) = watch::channel(false);
-    let words = language.words(path.join(runner));
+    let wrapper = real_programs::wrapper(&cell.0.search_path, language.program());
+    let real = wrapper.as_deref().and_then(|wrapper| scripts.programs.behind(wrapper));
+    let words = language.words(real.unwrap_or_else(|| language.program().into()), path.join(runner));
     let piped = PipedProgram::start(
         folder,
         cell,
@@ -205,7 +210,7 @@ fn start(
     let (program, pipes) = piped.map_err(|error| {
         ToolError::new(Code::Unavailable, "the cell of the script cannot be made").because(error)
     })?;
-    Ok((program, pipes, has_ended))
+    Ok((program, pipes, has_ended, wrapper))
 }
 
 /// Remains of a script: its text, true if that is not all, its exit status, and the limit that ended a process.
@@ -226,6 +231,8 @@ struct Script<'a> {
     calls: &'a dyn InnerCalls,
     made: u32,
     failed: u32,
+    /// Place for the program behind this wrapper. It is taken with the first message, which precedes the script.
+    programs: Option<(&'a RealPrograms, PathBuf)>,
 }
 
 impl Script<'_> {
@@ -252,7 +259,14 @@ impl Script<'_> {
         let mut check = tokio::time::interval(CHECK_INTERVAL);
         loop {
             while let Some(message) = lines.take() {
+                let programs = self.programs.take();
                 let answer = match message {
+                    Message::Program(real) => {
+                        if let Some((programs, wrapper)) = programs {
+                            programs.note(wrapper, real);
+                        }
+                        continue;
+                    }
                     Message::End(code) => return End::Said(code),
                     Message::Garbage(reason) => exchange::refusal(&exchange::garbage(reason)),
                     Message::Call { tool, arguments } => {

@@ -5,6 +5,7 @@
 
 mod cell;
 mod conversation;
+mod found_program;
 mod outcome;
 mod plugin_tool;
 mod plugin_trial;

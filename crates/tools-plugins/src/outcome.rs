@@ -10,9 +10,14 @@ use tool::{
 
 use crate::cell::Collector;
 use crate::conversation::Broken;
+use crate::found_program::FoundProgram;
+use crate::processes::ServingProcess;
 
 /// Number of characters of error output that an error shows.
 const SHOWN: usize = 2_000;
+
+/// Reason of a process that serves and has ended.
+const NO_ANSWER: &str = "its process ended without an answer";
 
 /// Failure of a run.
 pub(crate) struct Failed {
@@ -45,13 +50,49 @@ pub(crate) fn broken(context: &Context, broken: Broken) -> Failed {
             Failed { code: Code::Cancelled, reason, stderr: String::new(), is_fault: false }
         }
         Broken::Stopped => fault(Code::Timeout, late(context)),
-        Broken::Ended | Broken::EndedBefore => {
-            fault(Code::Runtime, "its process ended without an answer".to_owned())
-        }
+        Broken::Ended | Broken::EndedBefore => fault(Code::Runtime, NO_ANSWER.to_owned()),
         Broken::TooLong => Failed::by(&AnswerFault::TooLong),
         Broken::Unasked(bytes) => Failed::by(&AnswerFault::more(&bytes)),
         Broken::Failed(errno) => fault(Code::Runtime, format!("a pipe to its process failed: {errno}")),
     }
+}
+
+/// Ends a process that gave no answer, and says why it gave none. `has_answered` is true if it answered an earlier call.
+/// Blocks.
+pub(crate) fn ended(serving: &ServingProcess, has_answered: bool) -> Failed {
+    // Before its end, the limit and the last output may still be on their way.
+    let left = serving.program.exit().0;
+    serving.program.end();
+    let (at_end, exceeded) = serving.program.exit();
+    let fault = |code: Code, reason: String| Failed { code, reason, stderr: String::new(), is_fault: true };
+    if let Some(limit) = exceeded {
+        return fault(Code::Quota, format!("it was killed at its {limit}"));
+    }
+    match left.or(at_end) {
+        Some(Exit::Code(code @ (126 | 127))) if !has_answered => not_started(code, serving.found),
+        Some(Exit::Code(code)) => fault(Code::Runtime, format!("{NO_ANSWER}, with exit code {code}")),
+        // A process that closed its output and ran on was ended here.
+        Some(Exit::Signal(signal)) if left.is_some() => {
+            fault(Code::Runtime, format!("{NO_ANSWER}: signal {signal} ended it"))
+        }
+        Some(Exit::Signal(_)) | None => fault(Code::Runtime, NO_ANSWER.to_owned()),
+    }
+}
+
+/// Makes the failure of a program for which a shell reported this code. It is the plugin's own only if the program was
+/// there.
+fn not_started(code: i32, found: FoundProgram) -> Failed {
+    let (tool_code, reason) = match found {
+        FoundProgram::Denied => (Code::Permission, "a rule denies its program".to_owned()),
+        FoundProgram::Missing => {
+            (Code::Unavailable, format!("its program is not installed here (exit code {code})"))
+        }
+        FoundProgram::Shown => {
+            (Code::Unavailable, format!("its program cannot be started (exit code {code})"))
+        }
+    };
+    let is_fault = found == FoundProgram::Shown;
+    Failed { code: tool_code, reason, stderr: String::new(), is_fault }
 }
 
 fn late(context: &Context) -> String {
@@ -100,6 +141,7 @@ pub(crate) fn read(
     ended: &Outcome,
     collector: &Collector,
     validator: &jsonschema::Validator,
+    found: impl FnOnce() -> FoundProgram,
 ) -> Result<Answer, Failed> {
     let stderr = shown(&collector.stderr);
     let fault = |code: Code, reason: String| Failed { code, reason, stderr: stderr.clone(), is_fault: true };
@@ -122,8 +164,7 @@ pub(crate) fn read(
         Exit::Code(0) => {}
         // A shell reports these for a program that it cannot start.
         Exit::Code(code @ (126 | 127)) => {
-            let reason = format!("its program cannot be started (exit code {code})");
-            return Err(fault(Code::Unavailable, reason));
+            return Err(Failed { stderr, ..not_started(code, found()) });
         }
         Exit::Code(code) => return Err(fault(Code::Runtime, format!("it ended with exit code {code}"))),
         Exit::Signal(signal) => return Err(fault(Code::Runtime, format!("signal {signal} ended it"))),

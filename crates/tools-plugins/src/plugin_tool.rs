@@ -15,6 +15,7 @@ use tool::{
 
 use crate::cell::{self, Collector};
 use crate::conversation::{Broken, StopEvent};
+use crate::found_program::FoundProgram;
 use crate::outcome::{self, Failed};
 use crate::processes::{PluginProcesses, ProcessKey, ServingPlugin};
 
@@ -52,7 +53,8 @@ impl PluginTool {
     /// [`Unusable`], with the reason.
     pub fn of(store: &PluginStore, stored: &StoredPlugin) -> Result<Self, Unusable> {
         let (folder, hash) = (&stored.folder, &stored.state.hash);
-        let name = tool::visible(&stored.state.name);
+        // Commands name a plugin by its folder.
+        let name = name_of(folder);
         let wrong = |what: &dyn std::fmt::Display| Unusable(format!("the plugin {name} is not used: {what}"));
         let present = PluginFolder::read(folder).map_err(|error| wrong(&error))?;
         if present.hash != *hash {
@@ -90,7 +92,8 @@ impl PluginTool {
     fn check_state(&self) -> Result<(), ToolError> {
         let name = &self.manifest.name;
         let refused = |message: String| {
-            let hint = format!("a human decides about it: `handfast plugin enable {name}`");
+            let hint =
+                format!("a human decides about it: `handfast plugin enable {}`", name_of(&self.folder));
             Err(ToolError::new(Code::Unavailable, message).hint(hint).retry(Retry::Never))
         };
         let state = self
@@ -168,11 +171,7 @@ impl PluginTool {
                     continue;
                 }
                 Ok(line) => plugins::read_answer(&line, &self.output).map_err(|fault| Failed::by(&fault)),
-                Err(broken @ Broken::Ended) => {
-                    // The last output may still be on its way.
-                    serving.program.end();
-                    Err(outcome::broken(context, broken))
-                }
+                Err(Broken::Ended | Broken::EndedBefore) => Err(outcome::ended(serving, !is_second)),
                 Err(broken) => Err(outcome::broken(context, broken)),
             };
             break answer.map_err(|failed| failed.with_stderr(&serving.program.last_words()));
@@ -229,7 +228,9 @@ impl PluginTool {
         };
         let ended = ended.map_err(outcome::cannot_start)?;
         let facts = outcome::Facts::of(&ended, uses);
-        let output = outcome::read(context, &ended, &collector, &self.output);
+        let output = outcome::read(context, &ended, &collector, &self.output, || {
+            self.manifest.command.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &cell))
+        });
         let (output, changes) = match output {
             Ok(plugins::Answer::Data(data)) => {
                 self.note_success(context);
@@ -272,8 +273,9 @@ impl PluginTool {
             )),
             Ok(state) if state.quarantine.is_some() => error.hint(format!(
                 "the plugin is quarantined, because it failed {} times in a row; a human decides about it: \
-                 `handfast plugin enable {name}`",
-                state.failures
+                 `handfast plugin enable {}`",
+                state.failures,
+                name_of(&self.folder)
             )),
             Ok(state) => error.hint(format!(
                 "this was failure {} in a row; after {} the plugin is quarantined",
@@ -343,6 +345,11 @@ impl DynamicTool for PluginTool {
     fn run<'a>(&'a self, context: &'a Context, arguments: Value) -> BoxFuture<'a, RunResult<Data>> {
         Box::pin(async move { self.call(context, &arguments) })
     }
+}
+
+/// Returns the name by which commands know the plugin in a folder.
+fn name_of(folder: &Path) -> String {
+    tool::visible(&folder.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Returns the fixed properties of the tool; `None` if this process keeps no more names.

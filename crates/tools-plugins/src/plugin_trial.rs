@@ -22,6 +22,7 @@ use tool::{
 };
 
 use crate::cell::{self, Collector};
+use crate::found_program::FoundProgram;
 use crate::outcome;
 
 /// Maximum number of tests of one run.
@@ -191,7 +192,8 @@ fn tested(
     let mut report = |stream, bytes: &[u8]| collector.take(stream, bytes);
     let ended = sandbox::run(&cell, &host, &command, Some(at_most), &stopper, &mut report)
         .map_err(outcome::cannot_start)?;
-    let answer = outcome::read(context, &ended, &collector, validator);
+    let found = || words.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &cell));
+    let answer = outcome::read(context, &ended, &collector, validator, found);
     context.stop.check()?;
     Ok(match answer {
         Ok(answer) => difference(test, &answer),

@@ -18,6 +18,7 @@ use tool::{Code, Context, Owner, Resource, ResourcePool, ResourceUsage, Retry, T
 
 use crate::cell;
 use crate::conversation::Conversation;
+use crate::found_program::FoundProgram;
 
 /// Maximum number of processes at once. Each is a cell.
 const MOST: usize = 32;
@@ -56,6 +57,8 @@ pub(crate) struct OwnedProcess {
 pub(crate) struct ServingProcess {
     pub(crate) program: PipedProgram,
     pub(crate) talk: Conversation,
+    /// Program that the command names.
+    pub(crate) found: FoundProgram,
 }
 
 /// Plugin whose process is to start.
@@ -144,12 +147,13 @@ impl PluginProcesses {
             (host.spawner, host.network, host.has_egress) = (None, None, false);
         }
         let directory = if plugin.uses == WorkspaceUse::None { plugin.copy } else { workspace };
+        let found = plugin.words.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &spec));
         let words: Vec<OsString> = plugin.words.into_iter().map(OsString::from).collect();
         let command = (words, directory.to_owned());
         let (program, pipes) =
             PipedProgram::start(folder, (spec, host), command, PipedAs::Standard, LIFETIME, || {})
                 .map_err(crate::outcome::cannot_start)?;
-        Ok(ServingProcess { program, talk: Conversation::over(pipes) })
+        Ok(ServingProcess { program, talk: Conversation::over(pipes), found })
     }
 }
 

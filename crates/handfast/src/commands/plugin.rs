@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use plugins::{
-    FoundPlugin, Manifest, PluginFolder, PluginState, SourceKind, difference, is_plugin_name, scaffold,
+    FolderError, FoundPlugin, Manifest, PluginFolder, PluginState, SourceKind, difference, is_plugin_name,
+    scaffold,
 };
 use serde_json::json;
 use store_api::{Store, StoreError};
@@ -17,6 +18,7 @@ use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_plugin::PluginCommand;
 use crate::clock::SystemClock;
+use crate::config::{ConfigFile, WORKSPACE_FILE};
 use crate::host_environment::HostEnvironment;
 use crate::pager::print_listing;
 use crate::places::{open_store, state_folder, workspace};
@@ -40,7 +42,12 @@ pub(super) fn run(global: &Global, command: PluginCommand) -> Result<ExitCode, F
         PluginCommand::Test { name, json } => {
             return tests_of_plugin::run(global, &places.find(&name)?, json);
         }
-        PluginCommand::List { json } => list(&places, json)?,
+        PluginCommand::List { json } => {
+            let store = open_store(&options, &host_environment)?;
+            let uses_workspace = !is_untrusted(store.as_ref(), &workspace)?;
+            store.close()?;
+            list(&places, uses_workspace, json)?;
+        }
         PluginCommand::Enable { name, yes } => {
             let store = open_store(&options, &host_environment)?;
             return enable(global, &places, store.as_ref(), &name, yes);
@@ -86,7 +93,7 @@ fn new(
 ) -> Result<(), Failure> {
     if !is_plugin_name(name) {
         return Err(Failure::usage(format!(
-            "`{}` is no name of a plugin: it begins with a small letter, and has small letters, digits and _ alone, at most 40",
+            "`{}` is no name of a plugin: it begins with a small letter, and has small letters, digits and single _ alone, at most 40",
             tool::visible(name)
         )));
     }
@@ -94,24 +101,59 @@ fn new(
         return Err(Failure::usage("there is no home folder for your plugins; use --here"));
     };
     let folder = around.join(name);
+    let shown = tool::visible(&tool::path_text(&folder));
     scaffold(&folder, name, language).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::usage(format!("{} exists already; choose another name", folder.display()))
+            Failure::usage(format!("{shown} exists already; choose another name"))
         }
-        _ => Failure::from(format!("cannot make {}: {error}", folder.display())),
+        _ => Failure::from(format!("cannot make {shown}: {error}")),
     })?;
-    print(&format!("{}\n", folder.display()))?;
+    print(&format!("{shown}\n"))?;
     note(&format!(
         "edit its files, try it with `handfast plugin test {name}`, and make it a tool with `handfast plugin enable {name}`"
     ));
     Ok(())
 }
 
+/// Returns true if the workspace has a configuration that is not trusted. Its plugins are then no tools.
+fn is_untrusted(store: &dyn Store, workspace: &Path) -> Result<bool, Failure> {
+    let path = workspace.join(WORKSPACE_FILE);
+    let read = ConfigFile::read(&path).map_err(|error| error.without_what_lies_outside(workspace));
+    let Some(file) = read.map_err(Failure::usage)? else { return Ok(false) };
+    Ok(store.trust().trusted_hash(&path.canonicalize()?)? != Some(file.hash))
+}
+
+/// Line of the list.
+struct Row {
+    found: FoundPlugin,
+    state: Option<PluginState>,
+    status: &'static str,
+    reason: Option<String>,
+    present_hash: Option<String>,
+    manifest: Option<Manifest>,
+}
+
+impl Row {
+    fn of(places: &PluginPlaces, found: FoundPlugin, uses_workspace: bool) -> Result<Self, Failure> {
+        let state = places.store.of(&found.folder)?;
+        let is_used = found.kind == SourceKind::User || uses_workspace;
+        // Only the hash and the manifest stay in memory.
+        let content = found.read().map(|(content, manifest)| (content.hash, manifest));
+        let (status, reason) = status(&content, state.as_ref(), is_used);
+        let (present_hash, manifest) = content.ok().unzip();
+        Ok(Self { found, state, status, reason, present_hash, manifest })
+    }
+}
+
 /// Returns what a plugin is now, in words.
-fn status(found: &FoundPlugin, state: Option<&PluginState>) -> (&'static str, Option<String>) {
-    let present = match &found.content {
+fn status(
+    content: &Result<(String, Manifest), FolderError>,
+    state: Option<&PluginState>,
+    is_used: bool,
+) -> (&'static str, Option<String>) {
+    let present = match content {
         Err(error) => return ("wrong", Some(error.to_string())),
-        Ok((content, _)) => content,
+        Ok((hash, _)) => hash,
     };
     match state {
         None => ("new", None),
@@ -119,33 +161,35 @@ fn status(found: &FoundPlugin, state: Option<&PluginState>) -> (&'static str, Op
             ("quarantined", state.quarantine.as_ref().map(|quarantine| quarantine.reason.clone()))
         }
         Some(state) if !state.is_enabled => ("disabled", None),
-        Some(state) if state.hash != present.hash => {
+        Some(state) if state.hash != *present => {
             let what = "its files have changed since they were allowed, so it is no tool";
             ("changed", Some(what.to_owned()))
+        }
+        Some(_) if !is_used => {
+            let what = format!(
+                "the {WORKSPACE_FILE} of this workspace is not trusted, so it is no tool; `handfast trust` makes it trusted"
+            );
+            ("untrusted", Some(what))
         }
         Some(state) => ("enabled", state.last_failure.clone()),
     }
 }
 
-fn list(places: &PluginPlaces, json: bool) -> Result<(), Failure> {
-    let mut rows = Vec::new();
-    for found in places.all() {
-        let state = places.store.of(&found.folder)?;
-        let (status, reason) = status(&found, state.as_ref());
-        rows.push((found, state, status, reason));
-    }
+fn list(places: &PluginPlaces, uses_workspace: bool, json: bool) -> Result<(), Failure> {
+    let rows = places.all().into_iter().map(|found| Row::of(places, found, uses_workspace));
+    let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
     if json {
-        let shown = rows.iter().map(|(found, state, status, reason)| {
-            let manifest = found.content.as_ref().ok().map(|(_, manifest)| manifest);
+        let shown = rows.iter().map(|row| {
+            let manifest = row.manifest.as_ref();
             json!({
-                "name": found.name,
-                "folder": tool::path_text(&found.folder),
-                "owner": found.kind.as_str(),
-                "status": status,
-                "reason": reason,
-                "failures": state.as_ref().map_or(0, |state| state.failures),
-                "allowed_hash": state.as_ref().map(|state| &state.hash),
-                "present_hash": found.content.as_ref().ok().map(|(content, _)| &content.hash),
+                "name": row.found.name,
+                "folder": tool::path_text(&row.found.folder),
+                "owner": row.found.kind.as_str(),
+                "status": row.status,
+                "reason": row.reason,
+                "failures": row.state.as_ref().map_or(0, |state| state.failures),
+                "allowed_hash": row.state.as_ref().map(|state| &state.hash),
+                "present_hash": row.present_hash,
                 "level": manifest.map(Manifest::least_level),
                 "declares": manifest.map(|manifest| manifest.effects.described()),
             })
@@ -156,16 +200,16 @@ fn list(places: &PluginPlaces, json: bool) -> Result<(), Failure> {
         note("there are no plugins; `handfast plugin new NAME` makes one");
         return Ok(());
     }
-    let cells = rows.iter().map(|(found, state, status, reason)| {
-        let manifest = found.content.as_ref().ok().map(|(_, manifest)| manifest);
+    let cells = rows.iter().map(|row| {
+        let status = row.status;
         let shown =
-            reason.as_ref().map_or_else(|| (*status).to_owned(), |reason| format!("{status}: {reason}"));
+            row.reason.as_ref().map_or_else(|| status.to_owned(), |reason| format!("{status}: {reason}"));
         vec![
-            found.name.clone(),
-            found.kind.as_str().to_owned(),
-            manifest.map(|manifest| manifest.least_level().to_string()).unwrap_or_default(),
-            state.as_ref().map_or(0, |state| state.failures).to_string(),
-            shown.chars().take(STATUS).collect(),
+            tool::visible(&row.found.name),
+            row.found.kind.as_str().to_owned(),
+            row.manifest.as_ref().map(|manifest| manifest.least_level().to_string()).unwrap_or_default(),
+            row.state.as_ref().map_or(0, |state| state.failures).to_string(),
+            tool::visible(&shown).chars().take(STATUS).collect(),
         ]
     });
     print_listing(&table(&["name", "owner", "level", "failures", "status"], cells))?;
@@ -180,11 +224,16 @@ fn enable(
     yes: bool,
 ) -> Result<ExitCode, Failure> {
     let found = places.find(name)?;
-    let (content, manifest) =
-        found.content.map_err(|error| Failure::usage(format!("{}: {error}", found.folder.display())))?;
+    let (content, manifest) = readable(&found)?;
     let state = places.store.of(&found.folder)?;
-    let is_current =
-        |state: &PluginState| state.is_enabled && state.hash == content.hash && state.quarantine.is_none();
+    let copied = |hash: &str| PluginFolder::read(&places.store.copy_of(hash));
+    let is_current = |state: &PluginState| {
+        state.is_enabled
+            && state.hash == content.hash
+            && state.quarantine.is_none()
+            // A damaged copy is made again.
+            && copied(&state.hash).is_ok_and(|copy| copy.hash == state.hash)
+    };
     if state.as_ref().is_some_and(is_current) {
         note(&format!("{} is enabled already", tool::visible(name)));
         return Ok(ExitCode::SUCCESS);
@@ -195,7 +244,7 @@ fn enable(
             shown.push(format!("it is quarantined: {}", quarantine.reason));
         }
         // Without the earlier copy, all files count as new.
-        if let Ok(earlier) = PluginFolder::read(&places.store.copy_of(&state.hash)) {
+        if let Ok(earlier) = copied(&state.hash) {
             let lines = difference(&earlier, &content).lines();
             if !lines.is_empty() {
                 shown.push("files that differ from those that you allowed:".to_owned());
@@ -213,6 +262,12 @@ fn enable(
     })?;
     note(&format!("{} is enabled with content {}", manifest.name, content.hash));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a plugin that must be right.
+fn readable(found: &FoundPlugin) -> Result<(PluginFolder, Manifest), Failure> {
+    let wrong = |error| format!("{}: {error}", tool::visible(&tool::path_text(&found.folder)));
+    found.read().map_err(|error| Failure::usage(wrong(error)))
 }
 
 /// Describes what a human allows by enabling a plugin.
@@ -242,7 +297,11 @@ fn remove(
     yes: bool,
 ) -> Result<ExitCode, Failure> {
     let folder = known_folder(places, name)?;
-    if !confirmed(global, yes, &format!("Remove {} with all its files?", folder.display()))? {
+    if !confirmed(
+        global,
+        yes,
+        &format!("Remove {} with all its files?", tool::visible(&tool::path_text(&folder))),
+    )? {
         note("nothing was changed; --yes answers yes without a question");
         return Ok(ExitCode::from(1));
     }

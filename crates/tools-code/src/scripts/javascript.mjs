@@ -44,6 +44,9 @@ function receive() {
   }
 }
 
+// Must come before the script, which could name any program.
+send({ program: process.execPath });
+
 const known = JSON.parse(fs.readFileSync(path.join(folder, "tools.json")));
 
 function functionOf(name) {

@@ -1,5 +1,6 @@
 """Runs the script next to this file, with the tools of Handfast as functions."""
 
+import builtins
 import json
 import os
 import sys
@@ -39,6 +40,39 @@ class Channel:
             error = answer["error"]
             raise ToolError(error["code"], error["message"], error.get("hint"), error.get("data"))
         return answer["data"]
+
+
+class Packages:
+    """Looks into the folders of installed packages, once a module is found nowhere else.
+
+    Most scripts import none, and reading these folders can take longer than the start of Python.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        if path is not None:
+            return None
+        sys.meta_path.remove(self)
+        import site
+
+        site.main()
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                return spec
+        return None
+
+
+def leave(code=None):
+    """Ends the script."""
+    raise SystemExit(code)
+
+
+def explain(*things):
+    """Prints the documentation of a thing."""
+    import pydoc
+
+    return pydoc.help(*things)
 
 
 class Tools:
@@ -91,6 +125,11 @@ def run():
     # What was printed before a kill is shown.
     sys.stdout.reconfigure(line_buffering=True)
     channel = Channel()
+    # Must come before the script, which could name any program.
+    channel.send({"program": sys.executable or ""})
+    sys.meta_path.append(Packages())
+    builtins.exit = builtins.quit = leave
+    builtins.help = explain
     tools = Tools(channel)
     sys.modules["tools"] = tools
     path = os.path.join(FOLDER, "script.py")

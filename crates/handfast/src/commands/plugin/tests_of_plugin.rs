@@ -1,5 +1,6 @@
 //! `handfast plugin test`: the tests of a plugin's manifest, as calls like all others.
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use engine::{CallRequest, Door, Principal};
 use plugins::{FoundPlugin, PluginStore, PluginTest, StoredPlugin, TestOutcome};
 use serde_json::{Map, Value, json};
-use tool::{CallResult, Clock as _, Data, Outcome, dynamic_tool};
+use tool::{CallResult, Clock as _, Data, Outcome, StopReason, dynamic_tool};
 use tools_plugins::PluginTool;
 
 use crate::cli::Global;
@@ -15,6 +16,7 @@ use crate::clock::SystemClock;
 use crate::commands::{Failure, print, print_json, tokio_runtime};
 use crate::compose::{RuntimeOptions, compose};
 use crate::run_options::RunOptions;
+use crate::signals::Signals;
 use crate::terminal::YesAsker;
 
 /// Result of one test.
@@ -25,19 +27,25 @@ struct Tested {
 }
 
 pub(super) fn run(global: &Global, found: &FoundPlugin, json: bool) -> Result<ExitCode, Failure> {
-    let (content, manifest) = match &found.content {
-        Ok(content) => content,
-        Err(error) => return Err(Failure::usage(format!("{}: {error}", found.folder.display()))),
-    };
+    let (content, manifest) = super::readable(found)?;
     let mut results = Vec::new();
+    let mut signalled = None;
     for test in manifest.all_tests() {
         // Each test has a state and a workspace of its own, so that no test sees another one.
         let around = tempfile::tempdir()?;
         let store = PluginStore::at(around.path().join("allowed"));
-        store.enable(&manifest.name, content, SystemClock.now())?;
+        store.enable(&manifest.name, &content, SystemClock.now())?;
         let stored = store.all()?.pop().ok_or("the state of the test is lost")?;
-        let problem = tested(global, around.path(), (&store, &stored), test)?;
+        let (problem, signal) = tested(global, around.path(), (&store, &stored), test)?;
+        if signal.is_some() {
+            signalled = signal;
+            break;
+        }
         results.push(Tested { name: test.name.clone(), problem });
+    }
+    if let Some(code) = signalled {
+        // Every folder is removed by now.
+        return Ok(ExitCode::from(code));
     }
     let failed = results.iter().filter(|test| test.problem.is_some()).count();
     if json {
@@ -57,13 +65,13 @@ pub(super) fn run(global: &Global, found: &FoundPlugin, json: bool) -> Result<Ex
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Runs one test, and returns how its outcome differs from the expected one.
+/// Runs one test. Returns how its outcome differs from the expected one, and the exit code of a signal that ended it.
 fn tested(
     global: &Global,
     around: &Path,
     (store, stored): (&PluginStore, &StoredPlugin),
     test: &PluginTest,
-) -> Result<Option<String>, Failure> {
+) -> Result<(Option<String>, Option<u8>), Failure> {
     let workspace = around.join("workspace");
     std::fs::create_dir(&workspace)?;
     for (path, text) in &test.files {
@@ -92,13 +100,30 @@ fn tested(
     // The user types the command, which is the answer to every question about it.
     let principal = Principal::new(Door::CommandLine, session, dialect, Arc::new(YesAsker));
     let request = CallRequest::new(principal, &name, test.arguments.clone());
-    let result = tokio_runtime()?.block_on(async {
-        let result = composed.engine.call(request).await;
+    let stop = request.stop.clone();
+    let ran: io::Result<_> = tokio_runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
+        let call = composed.engine.call(request);
+        tokio::pin!(call);
+        let mut signalled = None;
+        let result = loop {
+            tokio::select! {
+                result = &mut call => break result,
+                code = signals.next() => {
+                    if signalled.is_some() {
+                        std::process::exit(i32::from(code));
+                    }
+                    signalled = Some(code);
+                    stop.request(StopReason::Cancelled);
+                }
+            }
+        };
         composed.engine.shutdown().await;
-        result
+        Ok((result, signalled))
     });
+    let (result, signalled) = ran?;
     composed.store.close()?;
-    Ok(difference(test, &result))
+    Ok((difference(test, &result), signalled))
 }
 
 fn difference(test: &PluginTest, result: &CallResult) -> Option<String> {
