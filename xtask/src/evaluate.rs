@@ -1,19 +1,64 @@
 //! `cargo xtask eval`: runs the example of the crate `knowledge` that measures a collection, with
-//! the installed model.
+//! the installed model, or that of the crate `codegraph` that compares call graphs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::command::{Result, run as run_command};
+use crate::command::{Failure, Result, run as run_command};
 use crate::repository::Repository;
 
 /// Path of the model that `handfast setup embeddings` installs, relative to the base folder of states.
 const MODEL: &str = "handfast/models/all-MiniLM-L6-v2";
 
+/// Folder of the programs with known call graphs, relative to the repository.
+const PROGRAMS: &str = "crates/codegraph/tests/fixtures/pycg";
+
+/// The options of the task.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Options {
+    /// Folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
+    #[arg(required = true)]
+    folder: Option<PathBuf>,
+    /// Folder of the model [default: the model that `handfast setup embeddings` installed]
+    #[arg(long, value_name = "FOLDER")]
+    model: Option<PathBuf>,
+    /// Another subject
+    #[command(subcommand)]
+    subject: Option<Subject>,
+}
+
+/// A subject that is not the search of knowledge.
+#[derive(Debug, clap::Subcommand)]
+enum Subject {
+    /// Compares the calls of the code graph with known call graphs, edge by edge; fails below a
+    /// precision of 0.95 or a recall of 0.80
+    Graph {
+        /// Folder with programs of Python, each with a callgraph.json in the layout of `PyCG`'s
+        /// micro-benchmark [default: its copy in this repository]
+        #[arg(long, value_name = "FOLDER")]
+        corpus: Option<PathBuf>,
+    },
+}
+
 /// Runs the evaluation. Without a model, search uses words only.
-pub(crate) fn run(repository: &Repository, folder: &Path, model: Option<PathBuf>) -> Result<()> {
-    let arguments =
-        ["run", "--release", "--quiet", "--package", "knowledge", "--example", "retrieval_quality", "--"];
-    run_command(repository.cargo(&arguments).arg(folder).args(model.or_else(set_up)))
+pub(crate) fn run(repository: &Repository, options: Options) -> Result<()> {
+    let Options { folder, model, subject } = options;
+    if let Some(Subject::Graph { corpus }) = subject {
+        // Cargo runs in the repository, and the folder of a caller may be relative to another one.
+        let corpus = match corpus {
+            Some(corpus) => std::path::absolute(corpus)
+                .map_err(|error| Failure(format!("cannot use the folder: {error}")))?,
+            None => PathBuf::from(PROGRAMS),
+        };
+        return run_command(repository.cargo(&example("codegraph", "call_graph")).arg(corpus));
+    }
+    let arguments = example("knowledge", "retrieval_quality");
+    run_command(repository.cargo(&arguments).args(folder).args(model.or_else(set_up)))
+}
+
+/// Returns the arguments of Cargo that run an example of a package.
+fn example<'a>(package: &'a str, name: &'a str) -> [&'a str; 8] {
+    ["run", "--release", "--quiet", "--package", package, "--example", name, "--"]
 }
 
 fn set_up() -> Option<PathBuf> {

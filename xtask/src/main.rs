@@ -87,15 +87,9 @@ enum Task {
         options: Vec<String>,
     },
     /// Measures the search quality of knowledge on a collection in BEIR's layout: by words, by
-    /// vectors, by both, and by both with half of the vectors
+    /// vectors, by both, and by both with half of the vectors; `eval graph` measures the code graph
     #[command(alias = "evaluate")]
-    Eval {
-        /// Folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
-        folder: PathBuf,
-        /// Folder of the model [default: the model that `handfast setup embeddings` installed]
-        #[arg(long, value_name = "FOLDER")]
-        model: Option<PathBuf>,
-    },
+    Eval(evaluate::Options),
     /// Measures the release binary and a peer side by side, and prints figures and ratios; fails on
     /// no figure
     Bench {
@@ -141,7 +135,7 @@ fn run(task: Task) -> Result<()> {
             let line = ["run", "--quiet", "--locked", "--package", "xtask-dist", "--"];
             command::run(repository.cargo(&line).args(options))
         }
-        Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
+        Task::Eval(options) => evaluate::run(&repository, options),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
         Task::Soak(options) => soak::run(&repository, options),
         Task::Clients(options) => clients::run(&repository, &options),

@@ -209,6 +209,7 @@ impl FactsBuilder {
             kind: opening.kind,
             parent: self.scope(),
             first_line: opening.first_line,
+            decorated_from: opening.first_line,
             last_line: opening.last_line,
             visibility: Visibility::Public,
             traits: Traits::default(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::language::Language;
 
 /// Version of the extraction. Facts of another version are never used.
-pub const EXTRACTOR_VERSION: u32 = 2;
+pub const EXTRACTOR_VERSION: u32 = 3;
 
 /// The number of a name within [`FileFacts::names`].
 pub type Name = u32;
@@ -154,6 +154,8 @@ pub struct Definition {
     pub parent: DefinitionId,
     /// First line, from 1.
     pub first_line: u32,
+    /// Line of the first decorator; the first line if there is none before it.
+    pub decorated_from: u32,
     /// Last line.
     pub last_line: u32,
     /// Visibility.

@@ -26,8 +26,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) grammar: &'a Grammar,
     /// Patterns of the cases of each open match, the innermost last.
     pub(crate) cases: Vec<Vec<ExpressionId>>,
-    /// Decorators that wait for their definition, with the depth at which they stand.
-    decorators: Vec<(usize, ExpressionId)>,
+    /// Decorators that wait for their definition, with the depth and the line at which they stand.
+    decorators: Vec<(usize, u32, ExpressionId)>,
     /// Number of definitions that were opened by nodes and wait to be closed.
     depth: usize,
     /// Modifiers of the definition that comes next, in the language's own meaning.

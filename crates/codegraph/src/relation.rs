@@ -156,13 +156,14 @@ pub const LABELS: [&str; 16] = [
 ];
 
 /// Property keys of nodes and relationships.
-pub const PROPERTIES: [&str; 25] = [
+pub const PROPERTIES: [&str; 26] = [
     "id",
     "name",
     "qualified_name",
     "path",
     "file",
     "start_line",
+    "decorated_from",
     "end_line",
     "language",
     "visibility",

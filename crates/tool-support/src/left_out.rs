@@ -27,6 +27,11 @@ const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
 /// Maximum number of bytes of an ignore file; the rest is ignored.
 const LONGEST_IGNORE_FILE: u64 = 1 << 20;
 
+/// Returns true for the name of a file whose rules leave other files out.
+pub fn is_ignore_file(name: &OsStr) -> bool {
+    IGNORE_FILES.iter().any(|known| name == *known)
+}
+
 impl IgnoreRules {
     /// Adds the rules of a folder within the previous one.
     pub fn enter(&mut self, folder: &Folder) {

@@ -9,6 +9,7 @@ use codegraph::is_indexed;
 use cypher::{Graph, NodeId, Side, TypeId};
 use roots::{LastLink, Roots};
 use tool::{CodeCaller, CodeCallers, Context, EditedFile, EditedLines, EditedSymbol, ToolError};
+use tool_support::left_out::is_ignore_file;
 
 use crate::graphs::CodeGraphs;
 use crate::symbols::{kind, nodes};
@@ -31,6 +32,11 @@ impl CodeCallers for CodeGraphs {
         over: u64,
         within: Duration,
     ) -> Result<Vec<Vec<EditedSymbol>>, ToolError> {
+        if let Some(file) = edited.iter().find(|file| chooses_files(context, file)) {
+            let path = file.path.strip_prefix(&context.place.workspace).unwrap_or(&file.path);
+            let message = format!("{} decides which files the code graph has", tool::path_text(path));
+            return Err(ToolError::new(tool::Code::Unavailable, message));
+        }
         let paths: Vec<Option<String>> = edited.iter().map(|file| code_path(context, file)).collect();
         if paths.iter().all(Option::is_none) {
             return Ok(vec![Vec::new(); edited.len()]);
@@ -92,6 +98,14 @@ fn late(within: Duration) -> ToolError {
     ToolError::new(tool::Code::Timeout, message).hint("repeat the call; the work so far is kept")
 }
 
+/// Returns true for a change of a file whose rules leave files out of the graph. Callers in them would no longer
+/// count.
+fn chooses_files(context: &Context, file: &EditedFile) -> bool {
+    let is_changed = file.lines != EditedLines::Ranges(Vec::new());
+    let name = file.path.strip_prefix(&context.place.workspace).ok().and_then(Path::file_name);
+    is_changed && name.is_some_and(is_ignore_file)
+}
+
 /// Returns the path of a file of the graph, or of a folder that may have some.
 fn code_path(context: &Context, file: &EditedFile) -> Option<String> {
     let relative = file.path.strip_prefix(&context.place.workspace).ok()?;
@@ -104,8 +118,10 @@ fn code_path(context: &Context, file: &EditedFile) -> Option<String> {
 /// A definition that can be called.
 struct Symbol {
     node: NodeId,
-    /// Lines, counted from 0.
+    /// Lines with those of the decorators, counted from 0.
     lines: Range<u64>,
+    /// Line below the decorators, counted from 0.
+    head: u64,
 }
 
 /// Returns the definitions of the files and of what is below the folders, by the path of their file.
@@ -118,9 +134,10 @@ fn symbols_of(graph: &dyn Graph, paths: &[Option<String>]) -> BTreeMap<String, V
             continue;
         }
         let line = |key| number(graph, node, key).and_then(|line| u64::try_from(line).ok());
-        if let (Some(first), Some(last)) = (line("start_line"), line("end_line")) {
-            let lines = first.saturating_sub(1)..last;
-            found.entry(file.to_string()).or_default().push(Symbol { node, lines });
+        if let (Some(head), Some(last)) = (line("start_line"), line("end_line")) {
+            let first = line("decorated_from").unwrap_or(head).saturating_sub(1);
+            let symbol = Symbol { node, lines: first..last, head: head.saturating_sub(1) };
+            found.entry(file.to_string()).or_default().push(symbol);
         }
     }
     found
@@ -154,7 +171,9 @@ fn changed<'a>(symbols: &'a [Symbol], lines: &EditedLines) -> Vec<&'a Symbol> {
             holds && other.lines.len() < symbol.lines.len()
         };
         for symbol in &touched {
-            if !touched.iter().any(|other| is_inner(symbol, other)) {
+            // A decorator that is a lambda is no part of what it decorates.
+            let is_decorator = edit.touch(&(symbol.lines.start..symbol.head));
+            if is_decorator || !touched.iter().any(|other| is_inner(symbol, other)) {
                 changed.insert(symbol.node.0, *symbol);
             }
         }
@@ -286,6 +305,45 @@ mod tests {
         assert_eq!(ask(&world, "notes.txt", EditedLines::Ranges(vec![0..1]), 0), []);
         assert_eq!(ask(&world, "new.py", EditedLines::Ranges(vec![0..1]), 0), []);
         assert_eq!(ask(&world, "../outside.py", EditedLines::All, 0), []);
+    }
+
+    #[test]
+    fn a_decorator_belongs_to_its_definition_however_far_above_it_stands() {
+        let workspace = Workspace::new().with_files(&[
+            (
+                "base.py",
+                "import functools\n\n@(lambda f: f)\n\n# Far below.\ndef load():\n    return 1\n\ndef other():\n    return 2\n",
+            ),
+            ("lib.rs", "#[inline]\n\n#[must_use]\n\npub fn low() -> u8 {\n    1\n}\n\npub fn high() -> u8 {\n    low()\n}\n"),
+            ("use.py", "from base import load, other\n\nload()\nother()\n"),
+        ]);
+        let world = World::new(workspace);
+        for line in 2..7 {
+            let found = ask(&world, "base.py", EditedLines::Ranges(vec![line..line + 1]), 0);
+            assert!(names(&found).contains(&("load", 1)), "line {line}: {found:?}");
+        }
+        assert_eq!(ask(&world, "base.py", EditedLines::Ranges(vec![1..2]), 0), []);
+        assert_eq!(names(&ask(&world, "base.py", EditedLines::Ranges(vec![9..10]), 0)), [("other", 1)]);
+        assert_eq!(names(&ask(&world, "lib.rs", EditedLines::Ranges(vec![0..1]), 0)), [("low", 1)]);
+        assert_eq!(ask(&world, "lib.rs", EditedLines::Ranges(vec![8..9]), 0), []);
+    }
+
+    #[test]
+    fn an_edit_of_an_ignore_file_is_not_known_because_it_changes_what_the_graph_has() {
+        let world = world();
+        let context = world.workspace.context();
+        let asked = |path: &str| {
+            let edited = [EditedFile { path: world.workspace.at(path), lines: EditedLines::All }];
+            world.graphs.callers(&context, &edited, 0, SOON)
+        };
+        for path in [".gitignore", ".ignore", "lib/.ignore", "lib/.gitignore"] {
+            let error = asked(path).unwrap_err();
+            assert_eq!(error.code, tool::Code::Unavailable, "{path}: {}", error.message);
+            assert!(error.message.contains(path), "{}", error.message);
+        }
+        for path in ["gitignore", ".ignore.md"] {
+            assert_eq!(asked(path).unwrap(), [[]], "{path}");
+        }
     }
 
     #[test]

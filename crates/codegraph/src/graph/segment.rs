@@ -111,6 +111,9 @@ impl Segment<'_> {
                 properties.push(("name", Value::from(if name.is_empty() { last } else { name })));
                 properties.push(("qualified_name", Value::String(qualified)));
             }
+            if definition.decorated_from < definition.first_line {
+                properties.push(("decorated_from", Value::from(i64::from(definition.decorated_from))));
+            }
             properties.extend(unresolved.map(|count| ("unresolved_calls", Value::from(i64::from(count)))));
             let place = Place::Symbol(key.clone());
             nodes.push(SegmentNode { place, labels: labels(definition), properties });

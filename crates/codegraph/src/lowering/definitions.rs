@@ -50,13 +50,14 @@ impl<'a> Lowering<'a> {
         let visibility = self.take_visibility().unwrap_or_else(|| dialect.visibility_of(name));
         let opening = Opening { kind, name, first_line: line_of(node), last_line: last_line_of(node) };
         self.builder.open(&opening);
-        let decorators = self.take_decorators();
+        let (decorators, decorated_from) = self.take_decorators();
         let is_static = self.names_one_of(&decorators, &["staticmethod"]);
         let is_class_method = self.names_one_of(&decorators, &["classmethod"]);
         let is_property = self.names_one_of(&decorators, &["property", "cached_property"]);
         self.builder.change(|definition| {
             definition.visibility = visibility;
             definition.decorators = decorators;
+            definition.decorated_from = decorated_from.unwrap_or(u32::MAX).min(definition.first_line);
             definition.traits.is_static = is_static;
             definition.traits.is_class_method = is_class_method;
             definition.traits.is_property = is_property;
@@ -307,33 +308,31 @@ impl<'a> Lowering<'a> {
     /// Keeps a decorator for the definition that it stands at.
     pub(super) fn decorator(&mut self, children: &[Child<'a>]) -> ExpressionId {
         let value = first_value(children);
-        if value == 0 {
-            return 0;
-        }
         let is_inside = self.above(0).is_some_and(is_definition)
             || self.above(0) == Some(Role::Plain) && self.above(1).is_some_and(is_definition);
         if self.grammar.dialect.decorates_from_inside() {
-            if is_inside {
+            if is_inside && value != 0 {
                 self.builder.change(|definition| definition.decorators.push(value));
             }
         } else {
-            self.decorators.push((self.depth, value));
+            self.decorators.push((self.depth, self.builder.line, value));
         }
         0
     }
 
-    /// Takes the decorators that stand before a definition at this depth.
-    fn take_decorators(&mut self) -> Vec<ExpressionId> {
+    /// Takes the decorators that stand before a definition at this depth, with the line of the first.
+    fn take_decorators(&mut self) -> (Vec<ExpressionId>, Option<u32>) {
         let depth = self.depth;
-        let (own, other): (Vec<_>, Vec<_>) = self.decorators.drain(..).partition(|(at, _)| *at == depth);
+        let (own, other): (Vec<_>, Vec<_>) = self.decorators.drain(..).partition(|(at, ..)| *at == depth);
         self.decorators = other;
-        own.into_iter().map(|(_, value)| value).collect()
+        let first = own.iter().map(|(_, line, _)| *line).min();
+        (own.into_iter().map(|(.., value)| value).filter(|value| *value != 0).collect(), first)
     }
 
     /// Forgets decorators of something that is no definition.
     pub(crate) fn drop_decorators(&mut self) {
         let depth = self.depth;
-        self.decorators.retain(|(at, _)| *at < depth);
+        self.decorators.retain(|(at, ..)| *at < depth);
     }
 
     /// Returns true if one of some expressions ends with one of the names.

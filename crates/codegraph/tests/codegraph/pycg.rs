@@ -1,84 +1,44 @@
 //! The micro-benchmark of `PyCG`: the edges of small programs of Python, compared one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+#[path = "../../examples/call_graph/score.rs"]
+mod score;
 
-use crate::files::{Files, rows};
+use std::path::Path;
 
-/// Lowest share of the edges found that are right.
-const PRECISION: f64 = 0.95;
-/// Lowest share of the right edges that are found.
-const RECALL: f64 = 0.80;
-
-type Edges = BTreeSet<(String, String)>;
-
-fn snippets() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pycg");
-    let mut found = Vec::new();
-    for category in std::fs::read_dir(folder).unwrap() {
-        let category = category.unwrap().path();
-        if category.is_dir() {
-            found.extend(std::fs::read_dir(category).unwrap().map(|entry| entry.unwrap().path()));
-        }
-    }
-    found.sort();
-    found
-}
-
-/// Returns the edges that a snippet has.
-fn expected(snippet: &Path) -> Edges {
-    let text = std::fs::read_to_string(snippet.join("callgraph.json")).unwrap();
-    let callees: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).unwrap();
-    let pairs = callees
-        .into_iter()
-        .flat_map(|(caller, callees)| callees.into_iter().map(move |callee| (caller.clone(), callee)));
-    pairs.collect()
-}
-
-/// Returns the edges that are found in a snippet, in the names of the benchmark.
-fn found(snippet: &Path) -> Edges {
-    let graph = Files::in_folder(snippet).graph();
-    let text = "MATCH (a)-[:CALLS]->(b) RETURN a.id, b.id";
-    let pairs = rows(&graph, text).into_iter().map(|row| {
-        let (caller, callee) = row.split_once(' ').unwrap();
-        (name(caller), name(callee))
-    });
-    pairs.collect()
-}
-
-/// Turns a key of the graph into a name of the benchmark.
-fn name(key: &str) -> String {
-    if let Some(path) = key.strip_prefix("external:python:") {
-        return path.strip_prefix("builtins.").map_or(path.to_owned(), |name| format!("<builtin>.{name}"));
-    }
-    let (path, symbol) = key.split_once('#').unwrap();
-    let module = path.strip_suffix(".py").unwrap();
-    let module = module.strip_suffix("/__init__").unwrap_or(module).replace('/', ".");
-    let symbol = symbol.split('~').next().unwrap();
-    if symbol.is_empty() { module } else { format!("{module}.{symbol}") }
-}
+use score::{Score, compare, programs};
 
 #[test]
 fn calls_of_the_pycg_micro_benchmark_are_found() {
-    let (mut right, mut wrong, mut missing) = (0.0_f64, 0.0_f64, 0.0_f64);
-    let snippets = snippets();
-    assert_eq!(snippets.len(), 119);
-    for snippet in snippets {
-        let (expected, found) = (expected(&snippet), found(&snippet));
-        let title: Vec<_> = snippet.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
-        for (caller, callee) in found.difference(&expected) {
-            println!("{}/{}: wrong   {caller} -> {callee}", title[1], title[0]);
-            wrong += 1.0;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pycg");
+    let programs = programs(&folder).unwrap();
+    assert_eq!(programs.len(), 119);
+    let mut all = Score::default();
+    for program in programs {
+        let compared = compare(&program).unwrap();
+        let title = program.strip_prefix(&folder).unwrap().display();
+        for (caller, callee) in &compared.wrong {
+            println!("{title}: wrong   {caller} -> {callee}");
         }
-        for (caller, callee) in expected.difference(&found) {
-            println!("{}/{}: missing {caller} -> {callee}", title[1], title[0]);
-            missing += 1.0;
+        for (caller, callee) in &compared.missing {
+            println!("{title}: missing {caller} -> {callee}");
         }
-        for _ in found.intersection(&expected) {
-            right += 1.0;
-        }
+        all.add(compared.score);
     }
-    let (precision, recall) = (right / (right + wrong), right / (right + missing));
-    println!("precision {precision:.3}, recall {recall:.3} of {} edges", right + missing);
-    assert!(precision >= PRECISION && recall >= RECALL, "precision {precision:.3}, recall {recall:.3}");
+    assert!(all.is_enough(), "precision {:.3}, recall {:.3}", all.precision(), all.recall());
+}
+
+#[test]
+fn edges_that_are_not_there_and_edges_that_are_missed_both_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("class/program");
+    std::fs::create_dir_all(&program).unwrap();
+    std::fs::write(program.join("main.py"), "def a():\n    pass\n\ndef b():\n    a()\n\nb()\n").unwrap();
+    let known = r#"{"main": ["main.b"], "main.b": ["main.gone"], "main.a": []}"#;
+    std::fs::write(program.join("callgraph.json"), known).unwrap();
+    assert_eq!(programs(folder.path()).unwrap(), std::slice::from_ref(&program));
+    let Score { right, wrong, missing } = compare(&program).unwrap().score;
+    assert_eq!((right, wrong, missing), (1, 1, 1));
+    assert!(!compare(&program).unwrap().score.is_enough());
+    std::fs::write(program.join("callgraph.json"), "[]").unwrap();
+    assert!(compare(&program).is_err());
 }
