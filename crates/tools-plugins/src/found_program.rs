@@ -17,7 +17,7 @@ pub(crate) enum FoundProgram {
     Shown,
     /// The cell covers it, because a rule denies it.
     Denied,
-    /// It is not on the search path.
+    /// No folder of the search path has it.
     Missing,
 }
 

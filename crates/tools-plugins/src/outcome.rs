@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use plugins::{Answer, AnswerFault, WorkspaceUse, read_answer};
-use sandbox::{ChangeSource, EndReason, Exit, Outcome, SandboxError};
+use sandbox::{ChangeSource, EndReason, Exit, Outcome, PipedProgram, SandboxError};
 use tool::{
     ChangeTreatment, Code, Context, Data, EffectState, RunResult, SnapshotUse, StopReason, ToolError,
 };
@@ -11,7 +11,6 @@ use tool::{
 use crate::cell::Collector;
 use crate::conversation::Broken;
 use crate::found_program::FoundProgram;
-use crate::processes::ServingProcess;
 
 /// Number of characters of error output that an error shows.
 const SHOWN: usize = 2_000;
@@ -59,17 +58,17 @@ pub(crate) fn broken(context: &Context, broken: Broken) -> Failed {
 
 /// Ends a process that gave no answer, and says why it gave none. `has_answered` is true if it answered an earlier call.
 /// Blocks.
-pub(crate) fn ended(serving: &ServingProcess, has_answered: bool) -> Failed {
+pub(crate) fn ended(program: &PipedProgram, found: FoundProgram, has_answered: bool) -> Failed {
     // Before its end, the limit and the last output may still be on their way.
-    let left = serving.program.exit().0;
-    serving.program.end();
-    let (at_end, exceeded) = serving.program.exit();
+    let left = program.exit().0;
+    program.end();
+    let (at_end, exceeded) = program.exit();
     let fault = |code: Code, reason: String| Failed { code, reason, stderr: String::new(), is_fault: true };
     if let Some(limit) = exceeded {
         return fault(Code::Quota, format!("it was killed at its {limit}"));
     }
     match left.or(at_end) {
-        Some(Exit::Code(code @ (126 | 127))) if !has_answered => not_started(code, serving.found),
+        Some(Exit::Code(code @ (126 | 127))) if !has_answered => not_started(code, found),
         Some(Exit::Code(code)) => fault(Code::Runtime, format!("{NO_ANSWER}, with exit code {code}")),
         // A process that closed its output and ran on was ended here.
         Some(Exit::Signal(signal)) if left.is_some() => {

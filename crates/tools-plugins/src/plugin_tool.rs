@@ -171,7 +171,9 @@ impl PluginTool {
                     continue;
                 }
                 Ok(line) => plugins::read_answer(&line, &self.output).map_err(|fault| Failed::by(&fault)),
-                Err(Broken::Ended | Broken::EndedBefore) => Err(outcome::ended(serving, !is_second)),
+                Err(Broken::Ended | Broken::EndedBefore) => {
+                    Err(outcome::ended(&serving.program, serving.found, !is_second))
+                }
                 Err(broken) => Err(outcome::broken(context, broken)),
             };
             break answer.map_err(|failed| failed.with_stderr(&serving.program.last_words()));

@@ -137,7 +137,7 @@ impl Row {
     fn of(places: &PluginPlaces, found: FoundPlugin, uses_workspace: bool) -> Result<Self, Failure> {
         let state = places.store.of(&found.folder)?;
         let is_used = found.kind == SourceKind::User || uses_workspace;
-        // Only the hash and the manifest stay in memory.
+        // The hash and the manifest alone stay in memory.
         let content = found.read().map(|(content, manifest)| (content.hash, manifest));
         let (status, reason) = status(&content, state.as_ref(), is_used);
         let (present_hash, manifest) = content.ok().unzip();

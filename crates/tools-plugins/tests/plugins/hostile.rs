@@ -51,7 +51,7 @@ fn three_failures_in_a_row_quarantine_a_plugin_until_a_human_enables_it_again() 
     let error = place.call(&tool).unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
     assert!(error.message.contains("quarantined") && error.message.contains("exit code 7"), "{error:?}");
-    assert!(error.hint.unwrap().contains("handfast plugin enable tried"));
+    assert!(error.hint.unwrap().contains("handfast plugin enable plugin"));
     let tool = place.plugin(GOOD, "");
     assert!(place.call(&tool).is_ok());
 }
@@ -117,7 +117,7 @@ fn a_plugin_that_changes_after_it_was_allowed_is_refused_and_its_allowed_form_is
     let folder = place.write("echo '{\"ok\":true,\"data\":{\"n\":666}}'\n", "");
     let refused = place.tool().err().unwrap();
     assert!(
-        refused.contains("have changed") && refused.contains("handfast plugin enable tried"),
+        refused.contains("have changed") && refused.contains("handfast plugin enable plugin"),
         "{refused}"
     );
     assert_eq!(place.call(&tool).unwrap()["n"], 1, "a call that has begun runs what was allowed");
