@@ -116,6 +116,38 @@ fn a_command_that_changes_such_code_is_asked_about_when_it_has_ended() {
 }
 
 #[test]
+fn no_file_of_ignore_rules_takes_callers_away_unasked() {
+    let fixture = fixture();
+    let run = |line: &str| call(&fixture, "shell_execute", &json!({"command": unread(line)}));
+    // The positive controls: other hidden files and an equal content pass.
+    fixture.write("lib/.gitignore", "*.o\n");
+    for line in ["echo app.py > .npmignore", "printf '*.o\\n' > lib/.gitignore"] {
+        let passed = run(line);
+        assert_eq!(passed["ok"], true, "{line}: {passed:#}");
+    }
+    for line in [
+        "echo app.py > .ignore",
+        "echo app.py > .gitignore",
+        "echo '*' > lib/.gitignore",
+        "rm lib/.gitignore",
+        "echo '*.py' > a; mv a lib/.ignore",
+    ] {
+        let held = run(line);
+        assert_eq!(held["error"]["code"], "EAPPROVAL", "{line}: {held:#}");
+        let message = held["error"]["message"].as_str().unwrap();
+        assert!(message.contains("ignore decides which files the code graph has"), "{line}: {message}");
+    }
+    for path in [".ignore", "lib/.gitignore"] {
+        let arguments = json!({"path": path, "content": "*.py\n", "backup": false});
+        let asked = call(&fixture, "file_write", &arguments);
+        assert_eq!(asked["error"]["code"], "EAPPROVAL", "{path}: {asked:#}");
+    }
+    assert_eq!(fixture.read("lib/.gitignore"), "*.o\n");
+    let there = |name: &str| fixture.workspace().join(name).exists();
+    assert!(!there(".ignore") && !there(".gitignore"));
+}
+
+#[test]
 fn a_file_that_the_graph_does_not_know_whole_is_asked_about() {
     let fixture = fixture();
     let arguments = edit("return open(path)", "return open(path, 'rb')");

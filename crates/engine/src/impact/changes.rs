@@ -1,5 +1,6 @@
 //! Facts about the code that a command has changed, before its changes are put into the workspace.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,10 +38,14 @@ impl Engine {
 impl ChangedCode {
     /// Returns the reason why a changed file is asked about. All files together have the time of one lookup.
     pub(crate) fn reason(&self, touch: &Touch<'_>) -> Option<String> {
-        let old = touch.old.filter(|old| old.entry.kind == Kind::File)?;
-        let lines = match (content(old), touch.new.and_then(content)) {
-            (Some(old), Some(new)) => EditedLines::Ranges(edit::changed_lines(&old, &new)),
-            _ => EditedLines::All,
+        let lines = match touch.old.filter(|old| old.entry.kind == Kind::File) {
+            Some(old) => match (content(old), touch.new.and_then(content)) {
+                (Some(old), Some(new)) => EditedLines::Ranges(edit::changed_lines(&old, &new)),
+                _ => EditedLines::All,
+            },
+            // A new file has no callers. A hidden one may leave files out of the graph.
+            None if is_hidden(touch.path) => EditedLines::Ranges(vec![0..1]),
+            None => return None,
         };
         if lines == EditedLines::Ranges(Vec::new()) {
             return None;
@@ -54,6 +59,10 @@ impl ChangedCode {
         };
         self.rules.impact_reason(&impact)
     }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn content(found: FoundEntry<'_>) -> Option<Vec<u8>> {
