@@ -174,7 +174,7 @@ fn a_plugin_whose_tests_fail_or_do_not_run_is_not_made() {
     let no_program = manifest("p", 2).replace("python3", "no-such-program");
     for (manifest, reason) in [
         (wrong.as_str(), "`words` is 2, and 3 was expected"),
-        (&no_program, "cannot be started"),
+        (&no_program, "its program is not installed here"),
         (&manifest("other", 2), "and must be p"),
         ("name: [", "YAML"),
         (&manifest("p", 2).replace("command", "mode: serve\ncommand"), "`mode` must be `once`"),

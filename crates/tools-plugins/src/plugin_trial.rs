@@ -197,7 +197,8 @@ fn tested(
     context.stop.check()?;
     Ok(match answer {
         Ok(answer) => difference(test, &answer),
-        Err(failed) if failed.is_fault => {
+        // A program that is missing here is no fault of a plugin in use, but its test has not passed.
+        Err(failed) => {
             let said = if failed.stderr.is_empty() {
                 String::new()
             } else {
@@ -205,7 +206,6 @@ fn tested(
             };
             Some(format!("{}: {}{said}", failed.code, failed.reason))
         }
-        Err(failed) => return Err(ToolError::new(failed.code, failed.reason)),
     })
 }
 
