@@ -44,7 +44,7 @@ impl ChangedCode {
                 _ => EditedLines::All,
             },
             // A new file has no callers. A hidden one may leave files out of the graph.
-            None if is_hidden(touch.path) => EditedLines::Ranges(vec![0..1]),
+            None if is_hidden(touch.path) => EditedLines::All,
             None => return None,
         };
         if lines == EditedLines::Ranges(Vec::new()) {
