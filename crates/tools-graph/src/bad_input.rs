@@ -71,14 +71,21 @@ fn a_submodule_is_left_out_of_a_commit_and_its_checkout_is_in_the_workspace() {
 fn refuses_a_repository_with_other_hashes_and_says_what_to_do() {
     let world = World::new(Workspace::new().with_files(&[("a.py", "def f():\n    pass\n")]));
     let top = world.workspace.path();
-    if !git(top, &["init", "-q", "--object-format=sha256"]) {
+    if !git(top, &["init", "-q", "-b", "main", "--object-format=sha256"]) {
         // This git makes no such repository.
         return;
     }
     assert!(git(top, &["add", "-A"]) && git(top, &["commit", "-qm", "one"]));
-    let error = world.run("graph_query", json!({"query": "RETURN 1", "commit": "HEAD"})).unwrap_err();
-    assert_eq!(error.code, Code::Unavailable, "{}", error.message);
-    assert!(error.message.contains("SHA-256"), "{}", error.message);
+    // References may be packed, and ids short.
+    for packs in [false, true] {
+        assert!(!packs || git(top, &["gc", "-q"]) && git(top, &["pack-refs", "--all"]));
+        for commit in ["HEAD", "main", "0123456", &"0".repeat(64)] {
+            let arguments = json!({"query": "RETURN 1", "commit": commit});
+            let error = world.run("graph_query", arguments).unwrap_err();
+            assert_eq!(error.code, Code::Unavailable, "{commit}: {}", error.message);
+            assert!(error.message.contains("SHA-256"), "{commit}: {}", error.message);
+        }
+    }
     assert_eq!(paths(&world, None), [json!("a.py")]);
 }
 

@@ -7,6 +7,7 @@ use flate2::bufread::ZlibDecoder;
 use roots::{Roots, RootsError};
 
 use super::error::{GitError, Result};
+use super::format;
 use super::id::{ObjectId, ObjectKind};
 use super::pack::{Pack, StoredObject, patched};
 use crate::listing::LARGEST_FILE;
@@ -64,6 +65,10 @@ impl<'a> Objects<'a> {
             Some(relative) => own.join(relative.trim()),
             None => own.clone(),
         };
+        let configuration = small_file(roots, &common.join("config"));
+        if let Some(text) = if_readable(configuration)? {
+            format::check(&text)?;
+        }
         let within = workspace.strip_prefix(top).unwrap_or(Path::new("")).to_owned();
         let folders = vec![common.join("objects")];
         let mut objects = Self { roots, own, common, within, folders, packs: Vec::new() };
@@ -80,14 +85,7 @@ impl<'a> Objects<'a> {
         let mut at = 0;
         while let Some(folder) = self.folders.get(at).cloned() {
             at += 1;
-            let listed = match small_file(self.roots, &folder.join("info/alternates")) {
-                Err(GitError::Roots(
-                    RootsError::NotInRoots { .. }
-                    | RootsError::LeadsOutside { .. }
-                    | RootsError::Refused { .. },
-                )) => None,
-                listed => listed?,
-            };
+            let listed = if_readable(small_file(self.roots, &folder.join("info/alternates")))?;
             for line in listed.iter().flat_map(|text| text.lines()) {
                 let other = folder.join(line.trim());
                 let is_path = !line.trim().is_empty() && !line.starts_with('#');
@@ -220,6 +218,16 @@ impl<'a> Objects<'a> {
 }
 
 /// Returns the text of a file of at most 16 MiB, or `None` if it is missing.
+/// Returns a file, or `None` if the call may not read it.
+fn if_readable(file: Result<Option<String>>) -> Result<Option<String>> {
+    match file {
+        Err(GitError::Roots(
+            RootsError::NotInRoots { .. } | RootsError::LeadsOutside { .. } | RootsError::Refused { .. },
+        )) => Ok(None),
+        file => file,
+    }
+}
+
 fn small_file(roots: &Roots, path: &Path) -> Result<Option<String>> {
     let opened = match roots.open_file(path) {
         Ok(opened) => opened,

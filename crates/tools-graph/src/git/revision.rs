@@ -50,9 +50,6 @@ fn named(objects: &mut Objects<'_>, name: &str) -> Result<Option<ObjectId>> {
     if let Some(id) = ObjectId::parse(&name.to_ascii_lowercase()) {
         return Ok(Some(id));
     }
-    if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(GitError::Unsupported("a repository with SHA-256"));
-    }
     let is_plain = !name.is_empty()
         && name.len() < 1_000
         && !name.starts_with(['/', '-'])
@@ -113,9 +110,6 @@ fn reference(objects: &Objects<'_>, name: &str) -> Result<Option<ObjectId>> {
             continue;
         }
         let id = line.split_whitespace().next().unwrap_or_default();
-        if id.len() == 64 {
-            return Err(GitError::Unsupported("a repository with SHA-256"));
-        }
         return Ok(ObjectId::parse(id));
     }
     Err(GitError::Damaged("references lead to each other"))
