@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::harness::{Fixture, repository};
 
 /// Guarantees of `docs/GUARANTEES.md` about commands that no single attempt can try, because the
-/// guarantees concern elapsed time, other users, or whole toolchains. Other tests check them.
-const NOT_TRIED: [&str; 26] = [
+/// guarantees concern elapsed time, other users, rules, or whole toolchains. Other tests check them.
+const NOT_TRIED: [&str; 27] = [
     "auto-run-git",
     "auto-run-held",
     "auto-run-led",
@@ -19,6 +19,7 @@ const NOT_TRIED: [&str; 26] = [
     "command-ends-with-handfast",
     "command-toolchains",
     "denied-files-kept-known",
+    "denied-files-of-system",
     "denied-files-watched",
     "denied-program-closed",
     "doctor-tries",

@@ -128,7 +128,7 @@ fn denied_of_system(policy: &Policy) -> Vec<PathBuf> {
     let named = denied.literal_outside().filter(|path| denied.is_denied(path, path.is_dir()));
     // A link of the system is covered where it leads to.
     let real = named.filter_map(|path| path.canonicalize().ok());
-    real.filter(|path| sandbox::is_of_system(path)).collect()
+    real.filter(|path| sandbox::is_of_system(path) && !sandbox::is_needed_whole(path)).collect()
 }
 
 /// Returns the limits of one cell.

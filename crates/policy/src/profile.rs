@@ -29,7 +29,7 @@ pub struct ProfileSource {
     #[schemars(extend("x-default" = "the workspace, by the table of modes and levels", "examples" = [["./src", "./tests"]]))]
     pub allowed_write_paths: Option<Vec<ListEntry>>,
     /// Paths that are never read. Commands see the folders of the system, such as `/usr` and `/opt`, without
-    /// the paths there that an entry names without a wildcard. Absent: the usual places of secrets.
+    /// the paths in them that an entry names without a wildcard. Absent: the usual places of secrets.
     #[schemars(extend("x-default" = "`.env`, `.env.*`, `!.env.example`, `*.pem`, `*.key`, `.netrc`", "examples" = [[".env", "*.pem", "/private/"]]))]
     pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.

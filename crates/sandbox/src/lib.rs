@@ -110,4 +110,4 @@ pub use spawner::{Pool, Spawner, StartingSpawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use sys::{give_memory_back, unblock_signals};
-pub use system::{is_of_system, shell, system_folders};
+pub use system::{is_needed_whole, is_of_system, shell, system_folders};

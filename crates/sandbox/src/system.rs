@@ -76,6 +76,14 @@ pub fn is_of_system(path: &Path) -> bool {
     system_folders().iter().any(|folder| real.starts_with(folder))
 }
 
+/// Returns true for the folders of the system as a whole without which hardly a program runs. That is all of them
+/// but `/opt`.
+pub fn is_needed_whole(path: &Path) -> bool {
+    let needed = system_folders().into_iter().filter(|folder| folder != Path::new("/opt"));
+    let mut real = needed.map(|folder| fs::canonicalize(&folder).unwrap_or(folder));
+    real.any(|folder| folder == path)
+}
+
 /// Returns the folders of the system that every cell shows, and the links in the place of some.
 pub fn system_folders() -> Vec<PathBuf> {
     entries().unwrap_or_default().iter().map(|entry| entry.path().to_owned()).collect()
@@ -111,6 +119,8 @@ mod tests {
         let entries = entries().unwrap();
         let has = |path: &str| entries.iter().any(|entry| entry.path() == Path::new(path));
         assert!(has("/usr") && has("/etc"));
+        let needed = |path: &str| is_needed_whole(Path::new(path));
+        assert!(needed("/usr") && needed("/etc") && !needed("/opt") && !needed("/etc/passwd"));
         assert!(!has("/home") && !has("/root") && !has("/var") && !has("/run"));
     }
 }
