@@ -47,6 +47,8 @@ struct State {
     differences: BTreeMap<(String, String), String>,
     /// Tools that callers have now, by server and tool.
     published: BTreeMap<(String, String), Published>,
+    /// Reasons why callers do not have a tool that its server offers, by server and tool.
+    left_out: BTreeMap<(String, String), String>,
 }
 
 struct Published {
@@ -73,7 +75,13 @@ impl McpServers {
         let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
         let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
         lists.keep_only(is_configured);
-        let state = State { lists, pins, differences: BTreeMap::new(), published: BTreeMap::new() };
+        let state = State {
+            lists,
+            pins,
+            differences: BTreeMap::new(),
+            published: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+        };
         Ok(Arc::new_cyclic(|myself| Self {
             parts,
             makers,
@@ -92,7 +100,8 @@ impl McpServers {
         groups.replace("mcp", vec![(self.makers.list)(self.myself.clone())])?;
         // This is the first and only assignment.
         let _ = self.groups.set(groups);
-        self.publish()
+        self.publish();
+        Ok(())
     }
 
     pub(crate) fn settings(&self, key: &str) -> Option<&ServerSettings> {
@@ -143,7 +152,8 @@ impl McpServers {
         };
         self.note(&settings.key, &definitions, cached);
         self.save().await?;
-        self.publish().map_err(|problem| failure::unavailable(&settings.key, &problem))
+        self.publish();
+        Ok(())
     }
 
     /// Notes a list: definitions that are seen for the first time are pinned, and the differences of others kept.
@@ -182,7 +192,8 @@ impl McpServers {
             state.differences.remove(&(server.to_owned(), definition.name.clone()));
         }
         self.save().await?;
-        self.publish().map_err(|problem| failure::unavailable(server, &problem))
+        self.publish();
+        Ok(())
     }
 
     /// Returns the difference of a changed definition.
@@ -195,13 +206,15 @@ impl McpServers {
         let of_server = || state.published.iter().filter(|((server, _), _)| *server == settings.key);
         let cached = state.lists.server(&settings.key, &settings.identity);
         let refused = cached.into_iter().flat_map(|cached| &cached.refused);
+        let left_out = state.left_out.iter().filter(|((server, _), _)| *server == settings.key);
+        let left_out = left_out.map(|((_, tool), reason)| format!("{}: {reason}", tool::visible(tool)));
         ServerView {
             tools: of_server().map(|(_, published)| published.name.clone()).collect(),
             changed: of_server()
                 .filter(|(_, published)| published.has_changed)
                 .map(|(_, published)| published.name.clone())
                 .collect(),
-            refused: refused.map(|tool| format!("{}: {}", tool.tool, tool.reason)).collect(),
+            refused: refused.map(|tool| format!("{}: {}", tool.tool, tool.reason)).chain(left_out).collect(),
             listed_at: cached.map(|cached| cached.listed_at),
         }
     }
@@ -220,9 +233,10 @@ impl McpServers {
         })
     }
 
-    /// Registers the tools of the lists. A tool that has not changed stays the same object.
-    fn publish(&self) -> Result<(), String> {
-        let Some(groups) = self.groups.get() else { return Ok(()) };
+    /// Registers the tools of the lists. A tool that has not changed stays the same object. A tool that cannot be
+    /// registered is left out, and takes no other one along.
+    fn publish(&self) {
+        let Some(groups) = self.groups.get() else { return };
         let mut state = self.state.lock();
         let mut wanted: Vec<(&ServerSettings, OfferedTool)> = Vec::new();
         for settings in &self.parts.servers {
@@ -235,8 +249,8 @@ impl McpServers {
             .map(|(settings, tool)| ForeignName { server: settings.key.clone(), tool: tool.tool.clone() })
             .collect();
         let names = offered_names(&foreign, &self.parts.reserved, LONGEST_NAME);
-        let mut published = BTreeMap::new();
-        let mut by_group: BTreeMap<&str, Vec<Arc<dyn AnyTool>>> =
+        let (mut published, mut left_out) = (BTreeMap::new(), BTreeMap::new());
+        let mut by_server: BTreeMap<&str, Vec<Arc<dyn AnyTool>>> =
             self.parts.servers.iter().map(|settings| (settings.key.as_str(), Vec::new())).collect();
         for ((settings, offered), name) in wanted.into_iter().zip(names) {
             let key = (settings.key.clone(), offered.tool.clone());
@@ -251,20 +265,59 @@ impl McpServers {
                 None => {
                     match (self.makers.foreign)(self.myself.clone(), settings, offered, &name, has_changed) {
                         Some(tool) => tool,
-                        None => continue,
+                        None => {
+                            left_out.insert(key, "its definition cannot be used".to_owned());
+                            continue;
+                        }
                     }
                 }
             };
-            by_group.entry(settings.key.as_str()).or_default().push(tool.clone());
+            by_server.entry(settings.key.as_str()).or_default().push(tool.clone());
             published.insert(key, Published { name, hash, has_changed, tool });
         }
-        state.published = published;
-        drop(state);
-        for (server, tools) in by_group {
-            groups.replace(&format!("mcp {server}"), tools)?;
+        // A name may be free only after a later group has been replaced.
+        let refused = |(server, tools): &(&str, Vec<Arc<dyn AnyTool>>)| {
+            groups.replace(&group_of(server), tools.clone()).is_err()
+        };
+        let refused_once: Vec<_> = by_server.into_iter().filter(refused).collect();
+        let refused_twice: Vec<_> = refused_once.into_iter().filter(refused).collect();
+        let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        for (server, tools) in refused_twice {
+            taken.extend(register_singly(groups.as_ref(), server, tools));
         }
-        Ok(())
+        published.retain(|key, one: &mut Published| match taken.remove(&one.name) {
+            Some(reason) => {
+                left_out.insert(key.clone(), reason);
+                false
+            }
+            None => true,
+        });
+        (state.published, state.left_out) = (published, left_out);
     }
+}
+
+/// Returns the name of the group of a server.
+fn group_of(server: &str) -> String {
+    format!("mcp {server}")
+}
+
+/// Registers the tools of a server of which at least one cannot be registered. Returns these by name, with reasons.
+fn register_singly(
+    groups: &dyn ToolGroups,
+    server: &str,
+    tools: Vec<Arc<dyn AnyTool>>,
+) -> BTreeMap<String, String> {
+    let (mut registered, mut taken) = (Vec::new(), BTreeMap::new());
+    for tool in tools {
+        let name = tool.name().to_owned();
+        let mut more: Vec<Arc<dyn AnyTool>> = registered.clone();
+        more.push(tool);
+        match groups.replace(&group_of(server), more.clone()) {
+            Ok(()) => registered = more,
+            Err(reason) => drop(taken.insert(name, reason)),
+        }
+    }
+    taken
 }
 
 impl ResourcePool for McpServers {

@@ -1,13 +1,17 @@
 //! Check of the rules that every tool of a family fulfils.
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use mcp_client::cache::{CachedServer, ListingCache};
+use mcp_client::offer::offer_all;
+use mcp_client::{Offers, Revision, ServerFacts};
+use serde_json::json;
 use testkit::{Workspace, check_family};
 use tool::{AnyTool, BoxFuture, Timer};
-use tools_mcp::{ServersParts, Shelf, ToolGroups};
+use tools_mcp::{ServersParts, ServersSettings, Shelf, ToolGroups};
 
 struct NoShelf;
 
@@ -43,9 +47,8 @@ impl ToolGroups for Registered {
     }
 }
 
-#[test]
-fn every_tool_has_a_good_name_schema_and_example() {
-    let parts = ServersParts {
+fn parts() -> ServersParts {
+    ServersParts {
         servers: Vec::new(),
         folder: "/nowhere".into(),
         shelf: Arc::new(NoShelf),
@@ -53,11 +56,80 @@ fn every_tool_has_a_good_name_schema_and_example() {
         web: Arc::default(),
         version: "1".to_owned(),
         reserved: BTreeSet::new(),
-    };
-    let servers = tools_mcp::servers(parts).unwrap();
+    }
+}
+
+#[test]
+fn every_tool_has_a_good_name_schema_and_example() {
+    let servers = tools_mcp::servers(parts()).unwrap();
     let registered = Arc::new(Registered::default());
     servers.publish_to(registered.clone()).unwrap();
     let tools = registered.0.lock().clone();
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["mcp_servers"]);
     check_family(&tools, Workspace::new);
+}
+
+/// A shelf with stored lists.
+struct Lists(String);
+
+impl Shelf for Lists {
+    fn load(&self, name: &str) -> Option<String> {
+        (name == "lists.json").then(|| self.0.clone())
+    }
+
+    fn save(&self, _name: &str, _text: &str) -> Result<(), String> {
+        Err("nothing is stored here".to_owned())
+    }
+}
+
+/// Groups of tools beside one that has the name `a__one`.
+#[derive(Default)]
+struct OneIsTaken(Mutex<BTreeMap<String, Vec<String>>>);
+
+impl ToolGroups for OneIsTaken {
+    fn replace(&self, group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), String> {
+        let names: Vec<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        if names.iter().any(|name| name == "a__one") {
+            return Err("a__one is another tool".to_owned());
+        }
+        self.0.lock().insert(group.to_owned(), names);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_tool_that_cannot_be_registered_takes_no_other_one_along() {
+    let entries = json!({"a": {"command": "x"}, "b": {"command": "x"}});
+    let settings = ServersSettings::read(entries.as_object().unwrap()).servers;
+    let definition = |name| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
+    let definitions = json!([definition("one"), definition("two")]).to_string();
+    let (tools, _) = offer_all(&serde_json::from_str::<Vec<_>>(&definitions).unwrap());
+    let facts = ServerFacts {
+        revision: Revision::V20251125,
+        name: "x".to_owned(),
+        version: "1".to_owned(),
+        offers: Offers::default(),
+        instructions: None,
+    };
+    let mut lists = ListingCache::default();
+    for server in &settings {
+        let cached = CachedServer {
+            config: server.identity.clone(),
+            listed_at: 0,
+            facts: facts.clone(),
+            tools: tools.clone(),
+            refused: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+        };
+        lists.insert(&server.key, cached);
+    }
+    let parts = ServersParts { servers: settings, shelf: Arc::new(Lists(lists.text())), ..parts() };
+    let servers = tools_mcp::servers(parts).unwrap();
+    let groups = Arc::new(OneIsTaken::default());
+    servers.publish_to(groups.clone()).unwrap();
+    let registered = groups.0.lock().clone();
+    assert_eq!(registered["mcp a"], ["a__two"]);
+    assert_eq!(registered["mcp b"], ["b__one", "b__two"]);
 }

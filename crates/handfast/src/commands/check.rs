@@ -13,6 +13,7 @@ use super::{Failure, call, print, print_json};
 use crate::cli::Global;
 use crate::cli_config::CheckArgs;
 use crate::compose::{Composed, RuntimeOptions, compose};
+pub(in crate::commands) use line::quoted;
 
 pub(super) fn run(global: &Global, arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let composed = compose(RuntimeOptions::once(global))?;

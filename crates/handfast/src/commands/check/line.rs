@@ -76,7 +76,7 @@ fn in_words(line: &str, checked: &PolicyCheck) -> String {
 }
 
 /// Returns a word as a shell reads it back.
-fn quoted(word: &str) -> String {
+pub(in crate::commands) fn quoted(word: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./:=@%+,".contains(sign);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
