@@ -175,6 +175,63 @@ fn no_process_of_a_server_is_left_after_its_session_or_a_kill() {
 }
 
 #[test]
+fn a_form_of_a_server_is_shown_as_its_own_and_approves_nothing() {
+    let fixture = fixture("    elicitation: true\n");
+    drop(listed(&fixture));
+    let mut server = Server::that_shows_forms(fixture.asking_command());
+    let mut messages = Vec::new();
+    let answer = json!({"action": "accept", "content": {"decision": "allow always", "more": "x"}});
+    let result = server.call_answering("s__form", json!({}), |method, params| {
+        assert_eq!(method, "elicitation/create");
+        messages.push(params["message"].as_str().unwrap().to_owned());
+        Ok(answer.clone())
+    });
+    let [message] = &messages[..] else { panic!("{messages:?} {result:#}") };
+    assert!(
+        message.starts_with("The MCP server s asks, in its own words and not in Handfast's"),
+        "{message}"
+    );
+    assert!(message.ends_with("Allow everything?"), "{message}");
+    let told = result.to_string();
+    assert!(told.contains("allow always") && !told.contains("more"), "{result:#}");
+    server.end();
+    assert_eq!(fixture.run(&["approvals", "list", "--all", "--json"]).json(), json!([]));
+    // A caller without forms cancels them, and a server that may not ask gets no form shown.
+    let cancelled = fixture.run(&["call", "s__form", "{}"]).json();
+    assert!(text(&cancelled).contains("cancel"), "{cancelled:#}");
+    assert!(cancelled["meta"]["warnings"].to_string().contains("cannot show"), "{cancelled:#}");
+    let fixture = self::fixture("");
+    drop(listed(&fixture));
+    let mut server = Server::that_shows_forms(fixture.asking_command());
+    let refused = server.call_answering("s__form", json!({}), |_, _| panic!("no form is shown"));
+    assert!(refused.to_string().contains("is not supported"), "{refused:#}");
+    server.end();
+}
+
+#[test]
+fn a_flood_of_notices_ends_its_connection_and_a_server_that_never_answers_ends_with_its_call() {
+    let fixture = Fixture::with_files(&[("server.py", SCRIPT), ("note.txt", "a note\n")]);
+    let mark = format!("never-{}", std::process::id());
+    fixture.configure(&format!(
+        "mode: full_auto\nmcp_servers:\n  s:\n    command: /usr/bin/python3\n    args: [server.py, {mark}]\n"
+    ));
+    let library = listed(&fixture);
+    let flooded = library.call("s__flood", json!({}));
+    assert_eq!(flooded["error"]["code"], "EUNAVAILABLE", "{flooded:#}");
+    assert!(flooded["error"]["message"].as_str().unwrap().contains("flooded the connection"), "{flooded:#}");
+    assert_eq!(text(&library.call("s__note", json!({}))), "a note\n");
+    drop(library);
+    eventually("the end of the server", || processes(&mark).is_empty());
+    let mut call = fixture.command();
+    let mut call = call.args(["call", "s__never", "{}"]).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the start of the server", || !processes(&mark).is_empty());
+    let interrupted = Command::new("kill").args(["-INT", &call.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    eventually("the end of the call", || call.try_wait().unwrap().is_some());
+    eventually("the end of the server", || processes(&mark).is_empty());
+}
+
+#[test]
 fn a_project_file_starts_nothing_until_it_is_trusted() {
     let fixture = Fixture::with_files(&[("server.py", SCRIPT), ("note.txt", "a note\n")]);
     fixture.configure("mode: full_auto\n");
@@ -184,7 +241,9 @@ fn a_project_file_starts_nothing_until_it_is_trusted() {
     );
     let refused = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(refused["error"]["code"], "ENOTFOUND", "{refused:#}");
-    assert_eq!(fixture.run(&["trust", ".mcp.json"]).code, 0);
+    let trusted = fixture.run(&["trust", ".mcp.json"]);
+    assert_eq!(trusted.code, 0);
+    assert!(trusted.stderr.contains("MCP server s: runs /usr/bin/python3 server.py\n"), "{}", trusted.stderr);
     let listed = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(listed["ok"], true, "{listed:#}");
     fixture.write(
@@ -193,6 +252,20 @@ fn a_project_file_starts_nothing_until_it_is_trusted() {
     );
     let refused = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(refused["error"]["code"], "ENOTFOUND", "a changed file has lost its trust: {refused:#}");
+    // Before it is trusted again, the user reads what it would run, and no secret of it.
+    fixture.write(
+        ".mcp.json",
+        "{\"mcpServers\": {\"a\\u001b[2J\": {\"command\": \"sh\", \"args\": [\"-c\", \"rm -rf x\"], \"env\": {\"TOKEN\": \"tesnu\"}},\
+         \"b\": {\"url\": \"https://mcp.example/x\", \"headers\": {\"Authorization\": \"tesnu\"}}}}",
+    );
+    let told = fixture.run(&["trust", ".mcp.json"]).stderr;
+    for part in [
+        "runs sh -c 'rm -rf x', with the variables TOKEN",
+        "b: connects to https://mcp.example/x, with the headers Authorization",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("tesnu") && !told.contains('\u{1b}'), "{told}");
 }
 
 #[test]

@@ -11,7 +11,8 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 use tool::{
-    CallResult, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError,
+    CallResult, CallerForms, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop,
+    ToolError,
 };
 
 use crate::active_request::ActiveRequest;
@@ -27,7 +28,7 @@ use crate::notices::Notices;
 use crate::options::{McpError, Options};
 use crate::present::{self, View};
 use crate::progress::{HEARTBEAT, Reporter};
-use crate::sampling::SampleByRequest;
+use crate::sampling::{FormsByRequest, SampleByRequest};
 use crate::server_backend::Reply;
 use crate::signed_state::{NotOurs, Sealer};
 use crate::suspended::{RunningCall, RunningParts, Samples, Step};
@@ -252,6 +253,10 @@ impl<C: Calls> EngineCalls<C> {
         principal.holder.clone_from(&self.options.holder);
         principal.listener = Some(AgentLog::of(&turn.line.connection));
         principal.model = model;
+        if self.options.elicitation != question::Elicitation::Off {
+            let forms = FormsByRequest::of(&turn.line, &turn.peer);
+            principal.forms = forms.map(|forms| Arc::new(forms) as Arc<dyn CallerForms>);
+        }
         CallRequest {
             stop: turn.pending.stop.clone(),
             progress,

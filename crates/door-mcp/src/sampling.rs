@@ -1,11 +1,12 @@
-//! Model of the client of a connection, up to revision 2025-11-25: `sampling/createMessage`.
+//! Model and forms of the client of a connection, up to revision 2025-11-25: `sampling/createMessage` and
+//! `elicitation/create`.
 
 use rmcp::model::ServerRequest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tool::{BoxFuture, CallerModel, SampleError};
+use tool::{BoxFuture, CallerForms, CallerModel, SampleError};
 
-use crate::active_request::{ClientLine, ElicitError};
+use crate::active_request::{ClientLine, ElicitAnswer, ElicitError};
 use crate::client_info::ClientInfo;
 
 /// Model that a client offers up to revision 2025-11-25, by a request of the server.
@@ -32,12 +33,36 @@ impl CallerModel for SampleByRequest {
         Box::pin(async move {
             let request: ServerRequest = request_of(&params)?;
             // The deadline of the call bounds the wait, because models take their time.
-            let answer = self.line.ask_for(request, None);
-            match answer.await {
-                Ok(answer) => Ok(answer.said),
-                Err(error @ ElicitError::Refused(_)) => Err(SampleError::Refused(error.to_string())),
-                Err(error) => Err(SampleError::Failed(error.to_string())),
-            }
+            heard(self.line.ask_for(request, None).await)
+        })
+    }
+}
+
+fn heard(answer: Result<ElicitAnswer, ElicitError>) -> Result<Value, SampleError> {
+    match answer {
+        Ok(answer) => Ok(answer.said),
+        Err(error @ ElicitError::Refused(_)) => Err(SampleError::Refused(error.to_string())),
+        Err(error) => Err(SampleError::Failed(error.to_string())),
+    }
+}
+
+/// Forms that a client shows up to revision 2025-11-25, for servers behind this one. Approvals have their own way.
+pub(crate) struct FormsByRequest(ClientLine);
+
+impl FormsByRequest {
+    /// Returns the forms of a client, if it shows any.
+    pub(crate) fn of(line: &ClientLine, peer: &ClientInfo) -> Option<Self> {
+        (peer.shows_forms() && !peer.modern).then(|| Self(line.clone()))
+    }
+}
+
+impl CallerForms for FormsByRequest {
+    fn show(&self, form: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
+        Box::pin(async move {
+            let request = serde_json::from_value(json!({"method": "elicitation/create", "params": form}));
+            let request: ServerRequest = request
+                .map_err(|error| SampleError::Refused(format!("the form has no form in MCP: {error}")))?;
+            heard(self.0.ask(request).await)
         })
     }
 }

@@ -9,8 +9,8 @@ use policy::{Ceiling, Decision, Part};
 use sandbox::{CellProcesses, CellSource};
 use serde_json::Value;
 use tool::{
-    ByteReservation, CallId, CallResult, CallerModel, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
-    Owner, Presentation, Progress, SessionId, Stop, ToolError,
+    ByteReservation, CallId, CallResult, CallerForms, CallerModel, Changes, EffectState, KeptOutput, Level,
+    Meta, Outcome, Owner, Presentation, Progress, SessionId, Stop, ToolError,
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
@@ -60,6 +60,8 @@ pub(crate) struct Call {
     pub(crate) asker: Arc<dyn Asker>,
     /// Model that the caller's program offers.
     pub(crate) model: Option<Arc<dyn CallerModel>>,
+    /// Forms that the caller's program shows for servers.
+    pub(crate) forms: Option<Arc<dyn CallerForms>>,
     pub(crate) stop: Stop,
     pub(crate) progress: Arc<dyn Progress>,
     /// Name of the tool as the caller gave it, later the canonical name.
@@ -152,6 +154,7 @@ impl Call {
             dialect: principal.dialect,
             asker: principal.asker,
             model: principal.model,
+            forms: principal.forms,
             stop,
             progress,
             tool,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tool::{Context, DecidedEffects, OfferedModel, ToolError};
+use tool::{Context, DecidedEffects, OfferedForms, OfferedModel, ToolError};
 use vault::Vault;
 
 use crate::call::Call;
@@ -30,6 +30,9 @@ impl Engine {
         services.insert(Arc::new(CallsWithin::of(self, call, spec.lane)));
         if let Some(model) = &call.model {
             services.insert(Arc::new(OfferedModel(model.clone())));
+        }
+        if let Some(forms) = &call.forms {
+            services.insert(Arc::new(OfferedForms(forms.clone())));
         }
         services.insert(Arc::new(match &call.dry_run {
             Some(tried) => self.roots_to_try(call, tried)?,

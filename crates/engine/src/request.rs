@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use policy::Ceiling;
 use serde_json::Value;
-use tool::{CallId, CallerModel, NoProgress, Progress, SessionId, Stop};
+use tool::{CallId, CallerForms, CallerModel, NoProgress, Progress, SessionId, Stop};
 
 use crate::{AgentListener, Allowance, Asker, Budget, Origin};
 
@@ -65,6 +65,8 @@ pub struct Principal {
     pub asker: Arc<dyn Asker>,
     /// Model that the caller's program offers, if it offers one.
     pub model: Option<Arc<dyn CallerModel>>,
+    /// Forms that the caller's program shows for servers, if it shows any.
+    pub forms: Option<Arc<dyn CallerForms>>,
     /// Listener of the caller's program to what its agents do, if it has one.
     pub listener: Option<Arc<dyn AgentListener>>,
     // INVARIANT: a ceiling is only ever met with another one, and a budget is only ever taken out
@@ -86,6 +88,7 @@ impl Principal {
             dialect,
             asker,
             model: None,
+            forms: None,
             listener: None,
             ceiling,
             budget,

@@ -23,21 +23,13 @@ use crate::report::Warn;
 /// Name of the file with a project's servers, in the shape that other programs use.
 pub(crate) const PROJECT_FILE: &str = ".mcp.json";
 /// Key of the servers in that file.
-const PROJECT_KEY: &str = "mcpServers";
+pub(crate) const PROJECT_KEY: &str = "mcpServers";
 /// Folder of the state for the processes of servers, and for what is stored about them.
 const FOLDER: &str = "mcp";
 
-/// Returns the hash of a project's file with servers, to which trust is bound; `None` if there is no file.
-///
-/// # Errors
-/// The file cannot be read, or is too large.
-pub(crate) fn project_hash(path: &Path) -> Result<Option<Hash>, Failure> {
-    let text = config::text(path).map_err(Failure::usage)?;
-    Ok(text.map(|text| Hash::of(text.as_bytes())))
-}
-
 /// Keys of a server that count in a configuration of Handfast alone, because they give a server more.
-const OWN_KEYS: [&str; 6] = ["level", "trust_annotations", "shared", "workspace", "shows", "sampling"];
+const OWN_KEYS: [&str; 7] =
+    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation"];
 
 /// Returns the servers of a project's file, if the user trusts it in its present form.
 fn of_project(workspace: &Path, store: &dyn Store, warn: Warn) -> Result<Map<String, Value>, Failure> {

@@ -40,7 +40,7 @@ mod visible;
 
 pub use arguments::spell;
 pub use box_future::BoxFuture;
-pub use caller_model::{CallerModel, OfferedModel, SampleError};
+pub use caller_model::{CallerForms, CallerModel, OfferedForms, OfferedModel, SampleError};
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, ForeseenCall, Hosts, LaterCalls,

@@ -179,7 +179,7 @@ async fn over_http(start: &Start<'_>, config: &HttpConfig, is_old: bool) -> Resu
     let transport = CheckedTransport::new(start.parts.web.clone(), target.clone());
     transport.act_for(start.context, config)?;
     // A server on another machine learns nothing about this one.
-    let calls = OwnCalls::new(start.settings.may_sample && !start.is_shared, None);
+    let calls = OwnCalls::new(start.settings, start.is_shared, None);
     let options = options(start, FirstContact::Discover, calls.clone(), false);
     let endpoint =
         HttpEndpoint { url: target.to_string(), headers: Vec::new(), transport: transport.clone() };
@@ -208,7 +208,7 @@ async fn in_cell(
     };
     let sees = start.settings.workspace != WorkspaceView::Hidden;
     let root = sees.then(|| format!("file://{}", start.context.place.workspace.display()));
-    let calls = OwnCalls::new(start.settings.may_sample && !start.is_shared, root);
+    let calls = OwnCalls::new(start.settings, start.is_shared, root);
     let begun = Client::over_streams(streams, options(start, first, calls.clone(), true)).await;
     drop(until_connected);
     let client = match begun {

@@ -10,9 +10,9 @@ use mcp_client::offer::OfferedTool;
 use mcp_client::{ProgressReport, ProgressSink, ToolCall};
 use serde_json::{Map, Value};
 use tool::{
-    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, Lane, Level, OfferedModel,
-    Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout, ToolError, dynamic_tool,
-    static_name,
+    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, Lane, Level, OfferedForms,
+    OfferedModel, Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout, ToolError,
+    dynamic_tool, static_name,
 };
 
 use crate::own_calls::RunningCall;
@@ -110,7 +110,8 @@ impl ForeignTool {
             servers.accept(&self.server, &definition).await?;
         }
         let model = context.service::<OfferedModel>().ok().map(|offered| offered.0.clone());
-        let running = RunningCall::new(model);
+        let forms = context.service::<OfferedForms>().ok().map(|offered| offered.0.clone());
+        let running = RunningCall::new(model, forms);
         let input_schema = definition.input_schema_value();
         let answered = {
             let _entered = connection.calls.enter(running.clone());
@@ -126,6 +127,9 @@ impl ForeignTool {
         if running.samples() > 0 {
             let times = running.samples();
             context.warn(format!("the MCP server {} asked the caller's model {times} times", self.server));
+        }
+        if let Some(warning) = running.warning_of_forms() {
+            context.warn(format!("the MCP server {} {warning}", self.server));
         }
         match answered {
             Ok(answer) => answer::converted((&self.server, &self.tool), answer, context.shows_pictures),

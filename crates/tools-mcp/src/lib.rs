@@ -9,6 +9,7 @@ mod answer;
 mod connection;
 mod failure;
 mod foreign_tool;
+mod form;
 mod http_transport;
 mod list_servers;
 mod listings;

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use tool::Level;
 
 /// Keys of a server that the shape of `.mcp.json` does not have.
-const OWN_KEYS: [&str; 6] = ["level", "trust_annotations", "shared", "workspace", "shows", "sampling"];
+const OWN_KEYS: [&str; 7] =
+    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation"];
 
 /// Servers of a configuration.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ pub struct ServerSettings {
     pub shows: Vec<PathBuf>,
     /// True if it may ask the model of the caller's program.
     pub may_sample: bool,
+    /// True if it may show forms to the user of the caller's program.
+    pub may_elicit: bool,
     /// Hash of the whole entry, by which another server under the same key is recognised.
     pub identity: String,
 }
@@ -54,6 +57,7 @@ struct OwnKeys {
     workspace: View,
     shows: Vec<PathBuf>,
     sampling: bool,
+    elicitation: bool,
 }
 
 /// View of the workspace, as the configuration writes it.
@@ -114,6 +118,7 @@ impl ServersSettings {
                 },
                 shows: keys.shows,
                 may_sample: keys.sampling,
+                may_elicit: keys.elicitation,
                 identity,
             });
         }

@@ -27,7 +27,8 @@ const RULES: [&str; 8] = [
     "deny_tools",
 ];
 /// Keys of a server that give it more, and so count in the user's own configuration alone.
-const OF_THE_USER: [&str; 6] = ["level", "trust_annotations", "shared", "workspace", "shows", "sampling"];
+const OF_THE_USER: [&str; 7] =
+    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation"];
 /// Maximum number of entries of a list of rules, and of servers.
 const MOST_ENTRIES: usize = 100;
 /// Maximum length of a line about a part, in characters. A longer one could hide its end from the human.
