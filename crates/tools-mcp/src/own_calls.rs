@@ -109,7 +109,7 @@ impl OwnCalls {
         if call.asked.fetch_add(1, Ordering::SeqCst) >= MOST_FORMS {
             return Err(Refusal::new(format!("a call may show {MOST_FORMS} forms")));
         }
-        // Nobody has declined, because nobody has seen the form.
+        // A user who has seen no form has not declined it.
         let Some(forms) = call.forms.clone() else { return Ok(json!({"action": "cancel"})) };
         let form = form::shown(&self.server, &params)?;
         match forms.show(form.clone()).await {
