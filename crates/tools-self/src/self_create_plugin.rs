@@ -335,7 +335,7 @@ async fn ask(context: &Context, task: &str, system: &str, prompt: &str) -> Resul
 /// Asks a model that has not seen how the plugin was written to look at it.
 ///
 /// # Errors
-/// Those of the model, unless the caller wrote the files and no model is there.
+/// Errors of the model, unless the caller wrote the files and no model is there.
 async fn second_look(
     context: &Context,
     goal: &str,
