@@ -89,11 +89,3 @@ impl AttachScope {
         }
     }
 }
-
-/// Options of `handfast mcp`.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct McpArgs {
-    /// Lists the tools of the configured MCP servers alone, as `--catalogue gateway` does.
-    #[arg(long)]
-    pub(crate) gateway: bool,
-}

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Id};
 
 use crate::cli::Cli;
 
@@ -118,7 +118,8 @@ fn template(whole: &Command) -> String {
     for (heading, names) in GROUPS {
         text.push_str(&format!("\n{heading}:\n"));
         for name in names {
-            let about = match whole.find_subcommand(name).and_then(Command::get_about) {
+            let command = whole.find_subcommand(name).filter(|command| command.get_name() != "help");
+            let about = match command.and_then(Command::get_about) {
                 Some(about) => about.to_string(),
                 None => "Prints this text, or the help of a command".to_owned(),
             };
@@ -140,31 +141,53 @@ fn template(whole: &Command) -> String {
 /// # Errors
 /// An error in the command line, or the requested help.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let mut command = command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
-    if let Some(refused) = refused(&command, &matches) {
-        return Err(command.error(ErrorKind::UnknownArgument, refused));
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // Only the command of the line is built, because the options of all of them take milliseconds.
+    let mut quick = Cli::command();
+    let error = match quick.try_get_matches_from_mut(&arguments) {
+        Ok(matches) => match refused(&quick, &matches) {
+            None => return Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command())),
+            Some(refused) => return Err(quick.error(ErrorKind::UnknownArgument, refused)),
+        },
+        Err(error) => error,
+    };
+    if error.kind() == ErrorKind::DisplayVersion {
+        return Err(error);
     }
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    // Help and the usage in an error show the options that a command accepts.
+    Err(command().try_get_matches_from_mut(arguments).err().unwrap_or(error))
 }
 
-/// Builds the command line. Options that a command does not accept are hidden in its help.
+/// Builds the whole command line. Options that a command does not accept are hidden in its help.
 pub(crate) fn command() -> Command {
-    let whole = Cli::command();
-    let globals: Vec<Arg> = globals(&whole).cloned().collect();
+    shown(Cli::command())
+}
+
+/// Builds the whole command line without the command `help`.
+pub(crate) fn command_without_help() -> Command {
+    shown(Cli::command().disable_help_subcommand(true))
+}
+
+fn shown(mut whole: Command) -> Command {
+    // Commands are made when they are needed, unless all of them are built.
+    whole.build();
+    let globals: Vec<Id> = globals(&whole).map(|option| option.get_id().clone()).collect();
     let template = template(&whole);
     let whole = whole.mut_subcommands(|command| {
         let taken = taken(command.get_name());
-        hiding(command, &globals, taken)
+        let refused: Vec<Id> = globals.iter().filter(|id| !taken.contains(&id.as_str())).cloned().collect();
+        hiding(command, &refused)
     });
     whole.help_template(template)
 }
 
 // BOUNDED: by the commands of the command line.
-fn hiding(command: Command, globals: &[Arg], taken: &[&str]) -> Command {
-    let others = globals.iter().filter(|option| !taken.contains(&option.get_id().as_str()));
-    let hidden: Vec<Arg> = others.map(|option| option.clone().hide(true)).collect();
-    command.args(hidden).mut_subcommands(|below| hiding(below, globals, taken))
+fn hiding(command: Command, refused: &[Id]) -> Command {
+    let command = command.mut_args(|option| match refused.contains(option.get_id()) {
+        true => option.hide(true),
+        false => option,
+    });
+    command.mut_subcommands(|below| hiding(below, refused))
 }
 
 fn globals(whole: &Command) -> impl Iterator<Item = &Arg> {
@@ -225,8 +248,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken_or_refused_by_every_command_and_its_help_says_which() {
-        let mut whole = command();
-        whole.build();
+        let whole = command();
         let options: Vec<Arg> = globals(&whole).cloned().collect();
         assert!(options.len() >= 11);
         let mut all = Vec::new();

@@ -59,8 +59,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Up(arguments) => up::run(global, &arguments),
         Command::Attach(arguments) => attach::run(global, &arguments),
         Command::Detach(arguments) => attach::detach(global, &arguments),
-        Command::Mcp(crate::cli_attach::McpArgs { gateway: false }) => mcp::run(global),
-        Command::Mcp(crate::cli_attach::McpArgs { gateway: true }) => {
+        Command::Mcp { gateway: false } => mcp::run(global),
+        Command::Mcp { gateway: true } => {
             let catalogue = Some(dialects::CatalogueKind::Gateway);
             mcp::run(&crate::cli::Global { catalogue, ..global.clone() })
         }

@@ -18,7 +18,7 @@ const PROGRAM: &str = "handfast";
 /// Prints the completions of a shell.
 pub(super) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
-    let whole = cli_options::command();
+    let whole = cli_options::command_without_help();
     let globals: Vec<&Arg> = whole.get_arguments().filter(|option| option.is_global_set()).collect();
     clap_complete::generate(shell, &mut offered(&whole, &globals), PROGRAM, &mut text);
     print(&String::from_utf8(text)?)?;
@@ -27,7 +27,7 @@ pub(super) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
 
 /// Writes the page of the program, and one of each command, into an existing folder.
 pub(super) fn man_pages(folder: &Path) -> Result<ExitCode, Failure> {
-    clap_mangen::generate_to(cli_options::command(), folder).map_err(|error| {
+    clap_mangen::generate_to(cli_options::command_without_help(), folder).map_err(|error| {
         let folder = folder.display();
         Failure::from(format!("cannot write man pages to {folder}: {error}; name an existing folder"))
     })?;
@@ -38,12 +38,14 @@ pub(super) fn man_pages(folder: &Path) -> Result<ExitCode, Failure> {
 /// is hidden, and they know the values of no option that has a parser of its own.
 // BOUNDED: by the commands of the command line.
 fn offered(command: &Command, globals: &[&Arg]) -> Command {
-    let own: Vec<&Arg> = command.get_arguments().collect();
-    // A command has hidden copies of the options for all commands that it does not accept.
-    let inherited =
-        globals.iter().filter(|global| own.iter().all(|option| option.get_id() != global.get_id()));
-    let options = own.iter().chain(inherited).filter(|option| !option.is_hide_set());
-    let options = options.map(|option| with_values((*option).clone().global(false)));
+    let is_global = |option: &&Arg| globals.iter().any(|global| global.get_id() == option.get_id());
+    // The generators add the options for help and version themselves.
+    let is_offered =
+        |option: &&Arg| !option.is_hide_set() && !["help", "version"].contains(&option.get_id().as_str());
+    let own = command.get_arguments().filter(|option| !is_global(option));
+    let inherited = command.get_arguments().filter(is_global);
+    let options = own.chain(inherited).filter(is_offered);
+    let options = options.map(|option| with_values(option.clone().global(false)));
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
     let whole = Command::new(command.get_name().to_owned())
         .about(command.get_about().cloned().unwrap_or_default())
