@@ -26,6 +26,7 @@ mod engine_calls;
 mod engine_server;
 mod envelope;
 mod envelope_scan;
+mod foreign;
 mod handler;
 mod headers;
 mod http_session;

@@ -10,14 +10,18 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
 };
 use serde_json::{Value, json};
-use tool::{ByteReservation, CallResult, Code, Outcome, ToolError};
+use tool::{ByteReservation, CallResult, Code, FOREIGN_RESOURCE_TOOL, Outcome, ToolError, split_foreign_uri};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
 use crate::asker::{CurrentTask, ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
 use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
+use crate::foreign;
 use crate::server_backend::Reply;
+
+/// Separator in the names of prompts of other servers.
+const FOREIGN_NAME: &str = "__";
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
@@ -59,7 +63,7 @@ fn refused(error: &ToolError) -> ErrorData {
 ///
 /// # Errors
 /// The error of a failed call.
-fn given(result: CallResult) -> Result<Value, ErrorData> {
+pub(crate) fn given(result: CallResult) -> Result<Value, ErrorData> {
     match result.outcome {
         Outcome::Ok(tool::Data::Value(data)) => Ok(data),
         Outcome::Ok(tool::Data::Written(data)) => {
@@ -108,9 +112,18 @@ pub(crate) async fn content<C: Calls>(
 ) -> Result<Reply<ReadResourceResponse>, ErrorData> {
     let uri = request.uri;
     let mut held = ByteReservation::default();
-    let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
+    let address = Address::of(&uri).ok_or_else(|| no_resource(&uri))?;
+    let is_foreign = address == Address::Foreign;
+    if is_foreign && !foreign::has_tool(own, FOREIGN_RESOURCE_TOOL) {
+        return Err(no_resource(&uri));
+    }
+    let data = match address {
         Address::Audit(call) => recorded(own, call, &uri).await?,
-        Address::Tool(tool, arguments) => {
+        Address::Tool(..) | Address::Foreign => {
+            let (tool, arguments) = match address {
+                Address::Tool(tool, arguments) => (tool, arguments),
+                _ => foreign::reading(&uri),
+            };
             let (state, responses) = (request.request_state, request.input_responses);
             let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
             match own.make(wanted, turn).await? {
@@ -122,7 +135,8 @@ pub(crate) async fn content<C: Calls>(
             }
         }
     };
-    let read = ReadResourceResult::new(vec![contents(uri, data)]);
+    let read =
+        if is_foreign { foreign::read(&data)? } else { ReadResourceResult::new(vec![contents(uri, data)]) };
     // A file may change at any moment.
     let read =
         if turn.peer.modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read };
@@ -178,7 +192,7 @@ pub(crate) async fn prompt<C: Calls>(
     request: GetPromptRequestParams,
     turn: &ActiveRequest,
 ) -> Result<GetPromptResponse, ErrorData> {
-    let arguments = request.arguments.unwrap_or_default();
+    let arguments = request.arguments.clone().unwrap_or_default();
     let argument = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -233,7 +247,8 @@ pub(crate) async fn prompt<C: Calls>(
                  and which destroy or send something.";
             (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
         }
-        _ => return Err(ErrorData::invalid_params("unknown prompt", None)),
+        // No other name of a prompt of Handfast exists.
+        _ => return foreign::filled_in(own, request, turn).await,
     };
     let shown = ContentBlock::resource(contents(uri, data));
     let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
@@ -266,6 +281,8 @@ pub(crate) async fn completion<C: Calls>(
             rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
         }
         (address::OUTPUT | address::FILE, _) => Vec::new(),
+        // A stranger completes nothing while the user types.
+        _ if of.contains(FOREIGN_NAME) || split_foreign_uri(of).is_some() => Vec::new(),
         _ => return Err(ErrorData::invalid_params("there is nothing to complete under this name", None)),
     };
     let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();

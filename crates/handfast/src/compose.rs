@@ -17,7 +17,7 @@ use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
 use spending::SpendingBook;
 use store_api::{Hash, Store};
 use store_sqlite::SqliteStore;
-use tool::{AnyTool, Clock as _, ResourcePool, Services, SessionId};
+use tool::{AnyTool, Clock as _, ForeignContent, ResourcePool, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_code::Scripts;
@@ -252,6 +252,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let dialect = configuration.toolset.dialect;
     if let Some(servers) = mcp_servers::servers(&entries, dialect, (&state, &registry, web), warn)? {
         servers.publish_to(Arc::new(Groups(registry.clone())))?;
+        services.insert::<Arc<dyn ForeignContent>>(Arc::new(servers.clone()));
         resources.push(servers);
     }
     let traces = exporter(configuration.traces, &host_environment.traces, warn);

@@ -8,7 +8,7 @@ use fetch::address::Target;
 use fetch::dial::Permission;
 use fetch::web::{Answer, Web, WebRequest};
 use fetch::{HeaderMap, HeaderName, HeaderValue, Method};
-use mcp_client::config::HttpConfig;
+use mcp_client::config::{HttpConfig, ServerConfig};
 use mcp_client::{HttpAnswer, HttpBody, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
 use parking_lot::Mutex;
 use tool::{BoxFuture, Context, Effect, Level, Plan, ToolError};
@@ -53,7 +53,7 @@ fn secrets(config: &HttpConfig) -> Vec<String> {
 ///
 /// # Errors
 /// `EVALIDATION` if the endpoint is no URL.
-pub(crate) fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<Plan, ToolError> {
+fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<Plan, ToolError> {
     let target = target(config)?;
     let host = target.host().to_string();
     plan.effects.push(Effect::Connect {
@@ -67,6 +67,17 @@ pub(crate) fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<
         plan.login.push(name);
     }
     Ok(plan)
+}
+
+/// Adds the effects of reaching a server to a plan. A program of this machine has none.
+///
+/// # Errors
+/// `EVALIDATION` if the endpoint is no URL.
+pub(crate) fn plan_of(config: &ServerConfig, level: Level, so_far: Plan) -> Result<Plan, ToolError> {
+    match config {
+        ServerConfig::Stdio(_) => Ok(so_far),
+        ServerConfig::Http(config) | ServerConfig::EventStream(config) => plan(config, level, so_far),
+    }
 }
 
 impl CheckedTransport {

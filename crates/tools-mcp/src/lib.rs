@@ -7,6 +7,9 @@
 
 mod answer;
 mod connection;
+mod content;
+mod content_answer;
+mod content_lists;
 mod failure;
 mod foreign_tool;
 mod form;
@@ -16,6 +19,8 @@ mod listings;
 mod own_calls;
 mod parts;
 mod pool;
+mod prompt_get;
+mod resource_read;
 mod servers;
 mod settings;
 
@@ -34,7 +39,11 @@ pub const LONGEST_NAME: usize = 49;
 /// # Errors
 /// The reason, in words, if the pinned definitions cannot be read.
 pub fn servers(parts: ServersParts) -> Result<Arc<McpServers>, String> {
-    let makers =
-        servers::ToolMakers { list: list_servers::list_servers, foreign: foreign_tool::foreign_tool };
+    let makers = servers::ToolMakers {
+        list: list_servers::list_servers,
+        resource: resource_read::resource_read,
+        prompt: prompt_get::prompt_get,
+        foreign: foreign_tool::foreign_tool,
+    };
     McpServers::new(parts, makers)
 }

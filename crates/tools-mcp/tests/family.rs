@@ -122,6 +122,7 @@ fn a_tool_that_cannot_be_registered_takes_no_other_one_along() {
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
+            content_faults: Vec::new(),
         };
         lists.insert(&server.key, cached);
     }
