@@ -250,7 +250,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let entries = configuration.at_start.mcp_servers.clone();
     let entries = if reads_only { serde_json::Map::new() } else { entries };
     let dialect = configuration.toolset.dialect;
-    if let Some(servers) = mcp_servers::servers(&entries, dialect, (&state, &registry, web), warn)? {
+    let needed = (state.as_path(), registry.as_ref(), web, vault.clone());
+    if let Some(servers) = mcp_servers::servers(&entries, dialect, needed, warn)? {
         servers.publish_to(Arc::new(Groups(registry.clone())))?;
         services.insert::<Arc<dyn ForeignContent>>(Arc::new(servers.clone()));
         resources.push(servers);

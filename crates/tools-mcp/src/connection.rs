@@ -26,6 +26,7 @@ use tool::{Context, Timer, ToolError};
 
 use crate::failure;
 use crate::http_transport::{self, CheckedTransport};
+use crate::login_use::LoginUse;
 use crate::own_calls::OwnCalls;
 use crate::parts::ServersParts;
 use crate::servers::ListAge;
@@ -138,14 +139,20 @@ impl Connection {
     /// Makes what follows a use by this call.
     ///
     /// # Errors
-    /// The error of a secret that may not be sent.
-    pub(crate) fn act_for(&self, context: &Context, settings: &ServerSettings) -> Result<(), ToolError> {
+    /// The error of a secret that may not be sent, or of a login that cannot be renewed.
+    pub(crate) async fn act_for(
+        &self,
+        context: &Context,
+        parts: &ServersParts,
+        settings: &ServerSettings,
+    ) -> Result<(), ToolError> {
         if let Some(program) = &self.program {
             program.touch();
         }
         match (&self.transport, &settings.config) {
             (Some(transport), ServerConfig::Http(config) | ServerConfig::EventStream(config)) => {
-                transport.act_for(context, config)
+                let login = LoginUse::of(context, parts, settings)?;
+                transport.act_for(context, config, login).await
             }
             _ => Ok(()),
         }
@@ -232,7 +239,8 @@ fn options(start: &Start<'_>, first: FirstContact, notices: Arc<Notices>, wants_
 async fn over_http(start: &Start<'_>, config: &HttpConfig, is_old: bool) -> Result<Connection, ToolError> {
     let target = http_transport::target(config)?;
     let transport = CheckedTransport::new(start.parts.web.clone(), target.clone());
-    transport.act_for(start.context, config)?;
+    let login = LoginUse::of(start.context, start.parts, start.settings)?;
+    transport.act_for(start.context, config, login).await?;
     // A server on another machine learns nothing about this one.
     let calls = OwnCalls::new(start.settings, start.is_shared, None);
     let notices = Notices::new(calls);

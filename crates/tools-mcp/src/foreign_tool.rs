@@ -170,7 +170,9 @@ impl DynamicTool for ForeignTool {
             let what = format!("the pinned definition of {}, which its server changed", self.spec.name);
             plan.effects.push(Effect::ChangeHandfast { what });
         }
-        http_transport::plan_of(&self.config, self.spec.level, plan)
+        let servers = self.servers.upgrade();
+        let login = servers.and_then(|servers| servers.login(servers.settings(&self.server)?));
+        http_transport::plan_of(&self.config, self.spec.level, plan, login.as_ref())
     }
 
     fn preview(&self, arguments: &Value) -> Option<String> {

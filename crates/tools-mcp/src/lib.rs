@@ -16,6 +16,7 @@ mod form;
 mod http_transport;
 mod list_servers;
 mod listings;
+mod login_use;
 mod own_calls;
 mod parts;
 mod pool;
@@ -23,13 +24,17 @@ mod prompt_get;
 mod resource_read;
 mod servers;
 mod settings;
+mod stored_login;
 
 use std::sync::Arc;
 
+pub use http_transport::{Permit, PlainTransport};
 pub use listings::{Shelf, ToolGroups};
+pub use mcp_client::oauth;
 pub use parts::ServersParts;
 pub use servers::McpServers;
 pub use settings::{ServerSettings, ServersSettings};
+pub use stored_login::{LoginSecrets, StoredLogin, needs_login};
 
 /// Maximum length of a name, in bytes. Clients put `mcp__handfast__` in front of it, and accept 64 in all.
 pub const LONGEST_NAME: usize = 49;

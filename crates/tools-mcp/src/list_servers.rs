@@ -143,7 +143,7 @@ impl DynamicTool for ListServers {
         };
         let level = settings.level.max(Level::Safe);
         let plan = Plan { level: Some(level), ..Plan::of(vec![effect]) };
-        http_transport::plan_of(&settings.config, level, plan)
+        http_transport::plan_of(&settings.config, level, plan, servers.login(settings).as_ref())
     }
 
     fn answer_bytes(&self) -> u64 {

@@ -158,7 +158,8 @@ impl DynamicTool for PromptGet {
     fn plan(&self, arguments: &Value, _place: &Place) -> Result<Plan, ToolError> {
         let servers = self.servers()?;
         let source = source(arguments)?;
-        let mut plan = plan(servers.known(&source.server)?, &source.prompt, source.hash.as_str())?;
+        let named = (source.prompt.as_str(), source.hash.as_str());
+        let mut plan = plan(&servers, servers.known(&source.server)?, named)?;
         if source.has_changed {
             let what = format!(
                 "the pinned definition of the prompt {} of {}, which its server changed",

@@ -125,14 +125,19 @@ fn named<'a>(
 ///
 /// # Errors
 /// `EVALIDATION` if the configuration of the server has no usable URL.
-pub(crate) fn plan(settings: &ServerSettings, tool: &str, definition: &str) -> Result<Plan, ToolError> {
+pub(crate) fn plan(
+    servers: &McpServers,
+    settings: &ServerSettings,
+    (tool, definition): (&str, &str),
+) -> Result<Plan, ToolError> {
     let used = Effect::UseTool {
         server: settings.key.clone(),
         tool: tool.to_owned(),
         definition: definition.chars().take(16).collect(),
     };
     let level = settings.level.max(Level::Safe);
-    http_transport::plan_of(&settings.config, level, Plan { level: Some(level), ..Plan::of(vec![used]) })
+    let plan = Plan { level: Some(level), ..Plan::of(vec![used]) };
+    http_transport::plan_of(&settings.config, level, plan, servers.login(settings).as_ref())
 }
 
 impl ResourceRead {
@@ -173,7 +178,7 @@ impl DynamicTool for ResourceRead {
     fn plan(&self, arguments: &Value, _place: &Place) -> Result<Plan, ToolError> {
         let servers = self.servers()?;
         let (settings, _) = named(&servers, arguments)?;
-        plan(settings, RULE_NAME, &settings.identity)
+        plan(&servers, settings, (RULE_NAME, &settings.identity))
     }
 
     fn preview(&self, arguments: &Value) -> Option<String> {

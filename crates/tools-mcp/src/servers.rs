@@ -19,6 +19,7 @@ use crate::listings::{self, AllPins, ToolGroups};
 use crate::parts::ServersParts;
 use crate::pool::Pool;
 use crate::settings::ServerSettings;
+use crate::stored_login::StoredLogin;
 
 /// Maker of a tool from a definition; the last value is true if the definition differs from the pinned one.
 type MakeTool = fn(Weak<McpServers>, &ServerSettings, OfferedTool, &str, bool) -> Option<Arc<dyn AnyTool>>;
@@ -157,6 +158,11 @@ impl McpServers {
         self.parts.servers.iter().find(|server| server.key == key)
     }
 
+    /// Returns the stored login of a server. A locked vault has none.
+    pub(crate) fn login(&self, settings: &ServerSettings) -> Option<StoredLogin> {
+        StoredLogin::of(self.parts.vault.as_deref()?, settings).ok().flatten()
+    }
+
     /// Returns the settings of a server.
     ///
     /// # Errors
@@ -181,7 +187,7 @@ impl McpServers {
         age: ListAge,
     ) -> Result<Arc<Connection>, ToolError> {
         let (connection, is_new) = self.pool.connection(&self.parts, settings, context).await?;
-        connection.act_for(context, settings)?;
+        connection.act_for(context, &self.parts, settings).await?;
         let now = self.parts.timer.now();
         let lists_content = connection.must_list_content(now, age);
         if connection.must_list(now) || is_new || lists_content {

@@ -54,6 +54,7 @@ fn parts() -> ServersParts {
         shelf: Arc::new(NoShelf),
         timer: Arc::new(NoTime),
         web: Arc::default(),
+        vault: None,
         version: "1".to_owned(),
         reserved: BTreeSet::new(),
     }
