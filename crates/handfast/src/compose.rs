@@ -251,10 +251,11 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let entries = if reads_only { serde_json::Map::new() } else { entries };
     let dialect = configuration.toolset.dialect;
     let needed = (state.as_path(), registry.as_ref(), web, vault.clone());
-    if let Some(servers) = mcp_servers::servers(&entries, dialect, needed, warn)? {
+    let servers = mcp_servers::servers(&entries, dialect, needed, warn)?;
+    if let Some(servers) = &servers {
         servers.publish_to(Arc::new(Groups(registry.clone())))?;
         services.insert::<Arc<dyn ForeignContent>>(Arc::new(servers.clone()));
-        resources.push(servers);
+        resources.push(servers.clone());
     }
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
@@ -277,7 +278,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
             registry.clone(),
             configuration.toolset.dialect,
             vault.clone(),
-            (PluginFacts { places: plugin_places.clone(), uses_workspace }, SystemClock.now()),
+            (PluginFacts { places: plugin_places.clone(), uses_workspace }, servers, SystemClock.now()),
         )?,
         registry,
         clock,

@@ -13,6 +13,7 @@ mod content_lists;
 mod failure;
 mod foreign_tool;
 mod form;
+mod health;
 mod http_transport;
 mod list_servers;
 mod listings;

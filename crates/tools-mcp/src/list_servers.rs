@@ -37,6 +37,7 @@ pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
         "properties": {
             "server": text("Key of the server."),
             "state": text("running, stopped, or never listed."),
+            "problem": text("Why its last use failed."),
             "tools": texts("Names of its tools here."),
             "changed": texts("Names of those whose definition changed, so that a human is asked."),
             "refused": texts("Tools, resources and prompts that cannot be offered, with the reason."),
@@ -92,6 +93,9 @@ impl ListServers {
                 (running, _) => format!("running ({running})"),
             };
             let mut entry = json!({"server": settings.key, "state": state, "tools": view.tools});
+            if let Some(problem) = servers.problem(settings) {
+                entry["problem"] = problem.into();
+            }
             let mut more = vec![("changed", view.changed), ("refused", view.refused)];
             // They may be many, so only a server that is asked about shows them.
             if named.is_some() {

@@ -15,6 +15,7 @@ use crate::LONGEST_NAME;
 use crate::connection::Connection;
 use crate::content_lists::{ContentLists, PublishedContent, prompt_pins};
 use crate::failure;
+use crate::health::Failures;
 use crate::listings::{self, AllPins, ToolGroups};
 use crate::parts::ServersParts;
 use crate::pool::Pool;
@@ -53,6 +54,7 @@ pub struct McpServers {
     pub(crate) own: OnceLock<[Arc<dyn AnyTool>; 3]>,
     pub(crate) listeners: Mutex<Vec<ContentListener>>,
     pub(crate) pool: Pool,
+    pub(crate) failures: Mutex<Failures>,
     pub(crate) state: Mutex<State>,
     groups: OnceLock<Arc<dyn ToolGroups>>,
     myself: Weak<Self>,
@@ -117,6 +119,7 @@ impl McpServers {
     /// The reason, in words, if the pinned definitions cannot be read.
     pub(crate) fn new(parts: ServersParts, makers: ToolMakers) -> Result<Arc<Self>, String> {
         let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
+        let failures = Self::load_failures(parts.shelf.as_ref());
         let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
         lists.keep_only(is_configured);
         let state = State {
@@ -133,6 +136,7 @@ impl McpServers {
             own: OnceLock::new(),
             listeners: Mutex::default(),
             pool: Pool::default(),
+            failures: Mutex::new(failures),
             state: Mutex::new(state),
             groups: OnceLock::new(),
             myself: myself.clone(),
@@ -181,6 +185,17 @@ impl McpServers {
     /// # Errors
     /// The error of the server.
     pub(crate) async fn connection(
+        &self,
+        settings: &ServerSettings,
+        context: &Context,
+        age: ListAge,
+    ) -> Result<Arc<Connection>, ToolError> {
+        let connected = self.connected(settings, context, age).await;
+        self.note_health(settings, connected.as_ref().err(), context);
+        connected
+    }
+
+    async fn connected(
         &self,
         settings: &ServerSettings,
         context: &Context,
