@@ -104,6 +104,13 @@ fn called(fixture: &Fixture) -> Value {
     if listed["ok"] == true { fixture.call("web__who", json!({})) } else { listed }
 }
 
+/// Returns the entry of a server among the capabilities that do not work.
+fn failed_server(fixture: &Fixture) -> Option<Value> {
+    let failed = fixture.call("self_list_capabilities", json!({"filter": "failed"}));
+    let entries = failed["data"]["capabilities"].as_array().unwrap();
+    entries.iter().find(|entry| entry["type"] == "mcp_server").cloned()
+}
+
 fn reversed(token: &str) -> String {
     format!("Bearer {token}").chars().rev().collect()
 }
@@ -115,10 +122,10 @@ fn a_login_lets_calls_use_the_server_until_it_is_ended_and_nobody_sees_its_token
     let without = called(&fixture);
     assert_eq!(without["error"]["code"], "EUNAVAILABLE", "{without:#}");
     assert!(without["error"]["hint"].as_str().unwrap().contains("login mcp web`"), "{without:#}");
-    let failed = fixture.call("self_list_capabilities", json!({"filter": "failed"}));
-    let entry = &failed["data"]["capabilities"][0];
-    assert_eq!((&entry["name"], &entry["type"]), (&json!("web"), &json!("mcp_server")), "{failed:#}");
-    assert!(entry["status"].as_str().unwrap().starts_with("not logged in"), "{failed:#}");
+    let entry = failed_server(&fixture).unwrap();
+    assert_eq!(entry["name"], "web", "{entry:#}");
+    assert!(entry["status"].as_str().unwrap().starts_with("not logged in"), "{entry:#}");
+    assert!(entry["created_at"].as_str().unwrap().starts_with("20"), "{entry:#}");
 
     let login = log_in(&fixture, |url| url);
     assert_eq!((login.code, login.stdout.as_str()), (0, ""), "{}", login.stderr);
@@ -130,8 +137,7 @@ fn a_login_lets_calls_use_the_server_until_it_is_ended_and_nobody_sees_its_token
     let seen = fake.seen();
     assert_eq!(seen[0][1]["token_endpoint_auth_method"], "none", "{seen:#}");
     assert_eq!(seen[1][1]["resource"], format!("http://localhost:{}/mcp", fake.port), "{seen:#}");
-    let failed = fixture.call("self_list_capabilities", json!({"filter": "failed"}));
-    assert_eq!(failed["data"]["capabilities"], json!([]), "{failed:#}");
+    assert_eq!(failed_server(&fixture), None);
 
     let rows: String = fixture.recorded().iter().map(ToString::to_string).collect();
     assert!(rows.contains("mcp_login") && !rows.contains("token-0001"), "{rows}");

@@ -354,4 +354,68 @@ mod tests {
             assert!(bounded_prompt(prompt(name, argument)).is_err(), "{name} {argument}");
         }
     }
+
+    /// Clock of the runtime, which the test pauses.
+    struct RuntimeTimer;
+
+    impl Timer for RuntimeTimer {
+        fn now(&self) -> std::time::Instant {
+            tokio::time::Instant::now().into_std()
+        }
+
+        fn sleep_until(&self, moment: std::time::Instant) -> tool::BoxFuture<'static, ()> {
+            Box::pin(tokio::time::sleep_until(moment.into()))
+        }
+    }
+
+    struct NoProcess;
+
+    impl mcp_client::ServerProcess for NoProcess {
+        fn kill(&self) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_lists_its_prompts_holds_nothing_up_and_is_told() {
+        use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (output, input) = tokio::io::split(ours);
+        tokio::spawn(async move {
+            let (reader, mut writer) = tokio::io::split(theirs);
+            let mut lines = tokio::io::BufReader::new(reader).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+                let result = match request["method"].as_str() {
+                    Some("initialize") => json!({
+                        "protocolVersion": "2025-11-25", "capabilities": {"resources": {}, "prompts": {}},
+                        "serverInfo": {"name": "x", "version": "1"},
+                    }),
+                    Some("resources/list") => json!({"resources": [{"uri": "x:y", "name": "y"}]}),
+                    Some("resources/templates/list") => json!({"resourceTemplates": []}),
+                    _ => continue,
+                };
+                let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+                writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+        });
+        let streams = mcp_client::ProcessStreams {
+            output: Box::new(output),
+            input: Box::new(input),
+            process: Box::new(NoProcess),
+        };
+        let options = mcp_client::Options {
+            name: mcp_client::ClientName { name: "tests".to_owned(), version: "1".to_owned() },
+            first: mcp_client::FirstContact::Handshake,
+            limits: mcp_client::Limits::default(),
+            timer: std::sync::Arc::new(RuntimeTimer),
+            requests: std::sync::Arc::new(mcp_client::NoServerRequests),
+            listener: std::sync::Arc::new(mcp_client::NoListener),
+            wants_notices: false,
+        };
+        let client = Client::over_streams(streams, options).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let lists = ContentLists::read(&client, &RuntimeTimer).await;
+        assert_eq!(began.elapsed(), PATIENCE);
+        assert_eq!(lists.resources.len(), 1, "what was read before stays");
+        assert_eq!(lists.faults, ["the server did not list its resources and prompts within 10 s"]);
+    }
 }
