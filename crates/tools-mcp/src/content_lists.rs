@@ -271,7 +271,7 @@ impl PublishedContent {
         let names = offered_names(&foreign, &BTreeSet::new(), LONGEST_NAME);
         for ((server, prompt), name) in prompts.into_iter().zip(names) {
             let Some(hash) = prompt_definition(prompt).map(|definition| definition.hash()) else { continue };
-            let has_changed = pins.of(&prompt_pins(server)).hash_of(&prompt.name) != Some(&hash);
+            let has_changed = pins.hash_of(&prompt_pins(server), &prompt.name) != Some(&hash);
             let source =
                 PromptSource { server: server.to_owned(), prompt: prompt.name.clone(), hash, has_changed };
             content.sources.insert(name.clone(), source);

@@ -51,7 +51,7 @@ fn status(server: &str, error: &ToolError) -> String {
 
 impl McpServers {
     /// Notes that a server was reached, or why not. A call that was stopped says nothing about its server.
-    pub(crate) fn note_health(
+    pub(crate) async fn note_health(
         &self,
         settings: &ServerSettings,
         error: Option<&ToolError>,
@@ -66,17 +66,20 @@ impl McpServers {
                 status: status(&settings.key, error),
             }),
         };
-        let mut failures = self.failures.lock();
-        let before = match failure {
-            Some(failure) => failures.0.insert(settings.key.clone(), failure),
-            None => failures.0.remove(&settings.key),
+        let text = {
+            let mut failures = self.failures.lock();
+            let before = match failure {
+                Some(failure) => failures.0.insert(settings.key.clone(), failure),
+                None => failures.0.remove(&settings.key),
+            };
+            if before.is_none() && error.is_none() {
+                return;
+            }
+            serde_json::to_string(&*failures).unwrap_or_default()
         };
-        if before.is_none() && error.is_none() {
-            return;
-        }
-        let text = serde_json::to_string(&*failures).unwrap_or_default();
+        let shelf = self.parts.shelf.clone();
         // Nothing depends on it: the next failure is noted again.
-        let _ = self.parts.shelf.save(FAILURES, &text);
+        let _ = tokio::task::spawn_blocking(move || shelf.save(FAILURES, &text)).await;
     }
 
     /// Returns the status of a server whose last use failed.

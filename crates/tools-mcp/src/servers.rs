@@ -191,7 +191,7 @@ impl McpServers {
         age: ListAge,
     ) -> Result<Arc<Connection>, ToolError> {
         let connected = self.connected(settings, context, age).await;
-        self.note_health(settings, connected.as_ref().err(), context);
+        self.note_health(settings, connected.as_ref().err(), context).await;
         connected
     }
 
@@ -344,8 +344,7 @@ impl McpServers {
             self.parts.servers.iter().map(|settings| (settings.key.as_str(), Vec::new())).collect();
         for ((settings, offered), name) in wanted.into_iter().zip(names) {
             let key = (settings.key.clone(), offered.tool.clone());
-            let pinned = state.pins.of(&settings.key);
-            let has_changed = pinned.hash_of(&offered.tool) != Some(&offered.hash);
+            let has_changed = state.pins.hash_of(&settings.key, &offered.tool) != Some(&offered.hash);
             let known = state.published.remove(&key).filter(|known| {
                 known.name == name && known.hash == offered.hash && known.has_changed == has_changed
             });

@@ -259,3 +259,32 @@ fn add_rules(global: &Global, login: &StoredLogin, arguments: &McpLogin) -> Resu
     }
     rules::add(global, &missing)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_the_internet_leads_a_login_to_no_address_of_this_machine() {
+        let may = |server: &str, to: &str, address: &str| {
+            let permit = permit(&Target::parse(server).unwrap());
+            permit(&Target::parse(to).unwrap())
+                .is_some_and(|permission| permission.covers(address.parse().unwrap()))
+        };
+        let (there, here) = ("https://tools.example/mcp", "http://localhost:8000/mcp");
+        assert!(may(there, "https://login.example/token", "8.8.8.8"), "the positive control");
+        assert!(may(there, "https://tools.example/token", "10.0.0.7"), "a server of the user's own network");
+        for (to, address) in [
+            ("https://login.example/token", "127.0.0.1"),
+            ("https://login.example/token", "10.0.0.7"),
+            ("https://login.example/token", "169.254.169.254"),
+            ("http://localhost:9000/token", "127.0.0.1"),
+            ("https://localhost/token", "127.0.0.1"),
+            ("http://login.example/token", "8.8.8.8"),
+        ] {
+            assert!(!may(there, to, address), "{to} at {address}");
+        }
+        assert!(may(here, "http://localhost:9000/token", "127.0.0.1"));
+        assert!(!may(here, "http://login.example/token", "8.8.8.8"), "a token in the clear");
+    }
+}
