@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tool::{FOREIGN_PROMPT_TOOL, FOREIGN_RESOURCE_TOOL, ForeignPrompt, ForeignResource};
 
 use crate::active_request::ActiveRequest;
+use crate::call_data::given;
 use crate::calls::Calls;
 use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
-use crate::resources::given;
 
 /// Maximum number of bytes of text and Base64 of a resource.
 const LARGEST_RESOURCE: u64 = 8 * 1024 * 1024;

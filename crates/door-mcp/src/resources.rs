@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use dialects::content_tools;
 use rmcp::model::{
-    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
 };
 use serde_json::{Value, json};
-use tool::{ByteReservation, CallResult, Code, FOREIGN_RESOURCE_TOOL, Outcome, ToolError, split_foreign_uri};
+use tool::{ByteReservation, FOREIGN_RESOURCE_TOOL, split_foreign_uri};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
 use crate::asker::{CurrentTask, ElicitByRetry, NoQuestions};
+use crate::call_data::{given, refused};
 use crate::calls::Calls;
 use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
 use crate::foreign;
@@ -45,32 +46,6 @@ pub(crate) fn prompts() -> Vec<Prompt> {
         ),
         Prompt::new(ABILITIES, Some("Describe the available tools and their reach"), None),
     ]
-}
-
-/// Converts the error of a failed call to the error of a request. Its data is the error object of
-/// all protocols.
-fn refused(error: &ToolError) -> ErrorData {
-    let code = match error.code {
-        Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
-        Code::Validation => ErrorCode::INVALID_PARAMS,
-        Code::Internal => ErrorCode::INTERNAL_ERROR,
-        _ => ErrorCode(-32000),
-    };
-    ErrorData::new(code, format!("{}: {}", error.code, error.message), Some(error.to_wire()))
-}
-
-/// Returns the data of a successful call.
-///
-/// # Errors
-/// The error of a failed call.
-pub(crate) fn given(result: CallResult) -> Result<Value, ErrorData> {
-    match result.outcome {
-        Outcome::Ok(tool::Data::Value(data)) => Ok(data),
-        Outcome::Ok(tool::Data::Written(data)) => {
-            data.parse().map_err(|error| ErrorData::internal_error(error.to_string(), None))
-        }
-        Outcome::Err(error) => Err(refused(&error)),
-    }
 }
 
 /// Builds the content of a resource: JSON for a record, otherwise the text. The remaining fields

@@ -29,7 +29,6 @@ use crate::http_transport::{self, CheckedTransport};
 use crate::login_use::LoginUse;
 use crate::own_calls::OwnCalls;
 use crate::parts::ServersParts;
-use crate::servers::ListAge;
 use crate::settings::ServerSettings;
 
 /// Maximum length of one message of a server, in bytes: a quarter of the bytes that all answers in flight may take.
@@ -40,6 +39,15 @@ const LIST_AGE: Duration = Duration::from_mins(1);
 
 /// Length of a program's last words in an error, in bytes.
 const LONGEST_WORDS: usize = 500;
+
+/// Age of the lists of resources and prompts that a call accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListAge {
+    /// Any age, unless the server announced a change.
+    Any,
+    /// A minute or less.
+    Fresh,
+}
 
 /// Connection to a server.
 pub(crate) struct Connection {

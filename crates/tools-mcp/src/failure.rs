@@ -3,13 +3,6 @@
 use mcp_client::{ClientError, CloseReason};
 use tool::{Code, EffectState, ToolError};
 
-use crate::connection::Connection;
-
-/// Code of an unknown resource, in revisions up to 2025-11-25.
-const UNKNOWN_RESOURCE: i64 = -32_002;
-/// Code of parameters that a server does not accept, in JSON-RPC.
-const WRONG_PARAMETERS: i64 = -32_602;
-
 /// Converts the failure of a request. `may_have_acted`: the request was one to a tool.
 pub(crate) fn of_client(server: &str, error: ClientError, may_have_acted: bool) -> ToolError {
     let (code, hint) = match &error {
@@ -41,26 +34,6 @@ pub(crate) fn of_client(server: &str, error: ClientError, may_have_acted: bool) 
     let failed = ToolError::new(code, format!("the MCP server {server}: {error}")).hint(hint);
     let failed = if may_have_acted && !never_began { failed.effect(EffectState::Maybe) } else { failed };
     failed.because(error)
-}
-
-/// Converts the failure of a request for a resource or a prompt. `of_refusal` is the code of a refusal that the
-/// protocol has for an unknown resource, or for a wrong argument of a prompt.
-pub(crate) async fn of_content(
-    server: &str,
-    error: ClientError,
-    connection: &Connection,
-    of_refusal: Code,
-) -> ToolError {
-    let is_unknown = matches!(error, ClientError::Refused { code: UNKNOWN_RESOURCE | WRONG_PARAMETERS, .. });
-    let mut failed = of_client(server, error, false);
-    if is_unknown {
-        failed.code = of_refusal;
-    }
-    let words = connection.final_words().await;
-    if !words.is_empty() {
-        failed.message = format!("{}; it printed: {words}", failed.message);
-    }
-    failed
 }
 
 /// Makes the error for a server that cannot be started.

@@ -15,8 +15,9 @@ use tool::{
     dynamic_tool, static_name,
 };
 
+use crate::connection::ListAge;
 use crate::own_calls::RunningCall;
-use crate::servers::{ListAge, McpServers};
+use crate::servers::McpServers;
 use crate::settings::ServerSettings;
 use crate::{answer, failure, http_transport};
 

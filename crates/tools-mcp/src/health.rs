@@ -2,32 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tool::{CatalogueEntry, Code, Context, ToolError};
-
-use crate::servers::McpServers;
-use crate::settings::ServerSettings;
+use tool::ToolError;
 
 /// Name of the stored failures.
-const FAILURES: &str = "failures.json";
+pub(crate) const FAILURES: &str = "failures.json";
 /// Maximum length of a status, in bytes.
 const LONGEST_STATUS: usize = 400;
 
 /// Failures of servers, by their keys.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Failures(BTreeMap<String, Failure>);
+pub(crate) struct Failures(pub(crate) BTreeMap<String, Failure>);
 
 /// Last failure of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Failure {
+pub(crate) struct Failure {
     /// Configuration of the server at that time.
-    identity: String,
+    pub(crate) identity: String,
     /// Time, in milliseconds since 1970.
-    at: i64,
+    pub(crate) at: i64,
     /// Status, such as `not logged in: ...`.
-    status: String,
+    pub(crate) status: String,
 }
 
 impl Failures {
@@ -38,7 +34,7 @@ impl Failures {
 }
 
 /// Returns the status of a server after a failure.
-fn status(server: &str, error: &ToolError) -> String {
+pub(crate) fn status(server: &str, error: &ToolError) -> String {
     let login = format!("`handfast login mcp {server}`");
     let asks_for_login = error.hint.as_ref().is_some_and(|hint| hint.contains(&login));
     let text = if asks_for_login {
@@ -49,76 +45,10 @@ fn status(server: &str, error: &ToolError) -> String {
     mcp_client::text::clean_line(&text, LONGEST_STATUS)
 }
 
-impl McpServers {
-    /// Notes that a server was reached, or why not. A call that was stopped says nothing about its server.
-    pub(crate) async fn note_health(
-        &self,
-        settings: &ServerSettings,
-        error: Option<&ToolError>,
-        context: &Context,
-    ) {
-        let failure = match error {
-            None => None,
-            Some(error) if matches!(error.code, Code::Cancelled | Code::Permission) => return,
-            Some(error) => Some(Failure {
-                identity: settings.identity.clone(),
-                at: context.clock.now().as_millisecond(),
-                status: status(&settings.key, error),
-            }),
-        };
-        let text = {
-            let mut failures = self.failures.lock();
-            let before = match failure {
-                Some(failure) => failures.0.insert(settings.key.clone(), failure),
-                None => failures.0.remove(&settings.key),
-            };
-            if before.is_none() && error.is_none() {
-                return;
-            }
-            serde_json::to_string(&*failures).unwrap_or_default()
-        };
-        let shelf = self.parts.shelf.clone();
-        // Nothing depends on it: the next failure is noted again.
-        let _ = tokio::task::spawn_blocking(move || shelf.save(FAILURES, &text)).await;
-    }
-
-    /// Returns the status of a server whose last use failed.
-    pub(crate) fn problem(&self, settings: &ServerSettings) -> Option<String> {
-        self.failure(settings).map(|failure| failure.status)
-    }
-
-    fn failure(&self, settings: &ServerSettings) -> Option<Failure> {
-        let failures = self.failures.lock();
-        failures.0.get(&settings.key).filter(|failure| failure.identity == settings.identity).cloned()
-    }
-
-    /// Returns an entry for each server whose last use failed, with the time of the failure.
-    pub fn failed(&self) -> Vec<CatalogueEntry> {
-        let entry = |settings: &ServerSettings| {
-            let failure = self.failure(settings)?;
-            Some(CatalogueEntry {
-                name: settings.key.clone(),
-                title: settings.key.clone(),
-                kind: "mcp_server",
-                description: "MCP server of the configuration.".to_owned(),
-                level: settings.level,
-                status: failure.status,
-                created_at: Timestamp::from_millisecond(failure.at).unwrap_or_default(),
-                input_schema: serde_json::Value::Null,
-                example: String::new(),
-            })
-        };
-        self.parts.servers.iter().filter_map(entry).collect()
-    }
-
-    /// Reads the stored failures.
-    pub(crate) fn load_failures(shelf: &dyn crate::Shelf) -> Failures {
-        Failures::load(shelf.load(FAILURES).as_deref())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tool::Code;
+
     use super::*;
 
     #[test]

@@ -9,7 +9,8 @@ use tool::{
     RunResult, Spec, Timeout, ToolError, dynamic_tool,
 };
 
-use crate::servers::{ListAge, McpServers};
+use crate::connection::ListAge;
+use crate::servers::McpServers;
 use crate::settings::ServerSettings;
 use crate::{failure, http_transport};
 
@@ -97,7 +98,7 @@ impl ListServers {
                 entry["problem"] = problem.into();
             }
             let mut more = vec![("changed", view.changed), ("refused", view.refused)];
-            // They may be many, so only a server that is asked about shows them.
+            // Resources may be many, so only a server that is asked about shows its own.
             if named.is_some() {
                 let content = servers.content_names(&settings.key);
                 more.extend([

@@ -11,8 +11,8 @@ use mcp_client::oauth::{OAuthError, Reach, Secret, refresh};
 use tool::{Clock, Code, Context, Retry, Timer, ToolError};
 use vault::{Name, RequestPart, SecretBytes, Vault, VaultError};
 
-use crate::http_transport::PlainTransport;
 use crate::parts::ServersParts;
+use crate::plain_transport::PlainTransport;
 use crate::settings::ServerSettings;
 use crate::stored_login::{LoginSecrets, StoredLogin, text};
 

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use tool::{AnyTool, Code, ContentListener, Context, Owner, Resource, ResourcePool, ToolError};
 
 use crate::LONGEST_NAME;
-use crate::connection::Connection;
+use crate::connection::{Connection, ListAge};
 use crate::content_lists::{ContentLists, PublishedContent, prompt_pins};
 use crate::failure;
-use crate::health::Failures;
+use crate::health::{FAILURES, Failures};
 use crate::listings::{self, AllPins, ToolGroups};
 use crate::parts::ServersParts;
 use crate::pool::Pool;
@@ -35,15 +35,6 @@ pub(crate) struct ToolMakers {
     pub(crate) prompt: fn(Weak<McpServers>) -> Arc<dyn AnyTool>,
     /// Maker of a tool of a server.
     pub(crate) foreign: MakeTool,
-}
-
-/// Age of the lists of resources and prompts that a call accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListAge {
-    /// Any age, unless the server announced a change.
-    Any,
-    /// At most a minute.
-    Fresh,
 }
 
 /// Servers of a runtime.
@@ -119,7 +110,7 @@ impl McpServers {
     /// The reason, in words, if the pinned definitions cannot be read.
     pub(crate) fn new(parts: ServersParts, makers: ToolMakers) -> Result<Arc<Self>, String> {
         let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
-        let failures = Self::load_failures(parts.shelf.as_ref());
+        let failures = Failures::load(parts.shelf.load(FAILURES).as_deref());
         let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
         lists.keep_only(is_configured);
         let state = State {
