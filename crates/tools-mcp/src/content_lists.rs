@@ -150,8 +150,8 @@ fn is_plain_uri(uri: &str) -> bool {
 /// Reason for a URI that cannot be shown.
 const BAD_URI: &str = "its URI is too long, or has characters that a reader cannot see";
 
-fn described(description: Option<String>) -> Option<String> {
-    let text = clean(description.as_deref()?, LONGEST_DESCRIPTION, Invisible::Remove).text;
+fn described(description: Option<&str>) -> Option<String> {
+    let text = clean(description?, LONGEST_DESCRIPTION, Invisible::Remove).text;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -165,7 +165,7 @@ fn bounded_resource(entry: ResourceEntry) -> Result<ResourceEntry, (String, &'st
     }
     Ok(ResourceEntry {
         name: clean_line(&entry.name, LONGEST_OWN_NAME),
-        description: described(entry.description),
+        description: described(entry.description.as_deref()),
         mime_type: media_type(entry.mime_type.as_deref()),
         ..entry
     })
@@ -177,7 +177,7 @@ fn bounded_template(entry: TemplateEntry) -> Result<TemplateEntry, (String, &'st
     }
     Ok(TemplateEntry {
         name: clean_line(&entry.name, LONGEST_OWN_NAME),
-        description: described(entry.description),
+        description: described(entry.description.as_deref()),
         mime_type: media_type(entry.mime_type.as_deref()),
         ..entry
     })
@@ -194,9 +194,9 @@ fn bounded_prompt(entry: PromptEntry) -> Result<PromptEntry, (String, &'static s
     {
         return Err((entry.name, "it has too many arguments, or one whose name cannot be shown"));
     }
-    let mut entry = PromptEntry { description: described(entry.description), ..entry };
+    let mut entry = PromptEntry { description: described(entry.description.as_deref()), ..entry };
     for argument in &mut entry.arguments {
-        argument.description = described(argument.description.take());
+        argument.description = described(argument.description.as_deref());
     }
     Ok(entry)
 }

@@ -148,7 +148,7 @@ impl StoredLogin {
     /// Returns the host that takes the refresh token.
     ///
     /// # Errors
-    /// [`VaultError::Host`] if the endpoint has no host.
+    /// [`VaultError::Unknown`] if the endpoint has no host.
     pub fn token_host(&self) -> Result<String, VaultError> {
         host_of(&self.discovery.server.token_endpoint)
     }
@@ -183,7 +183,7 @@ pub(crate) fn text(secret: &SecretBytes) -> String {
 /// Returns the host of a URL as rules of secrets write it.
 fn host_of(url: &str) -> Result<String, VaultError> {
     let url = Url::parse(url).ok();
-    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let host = url.as_ref().and_then(Url::host_str).ok_or(VaultError::Unknown)?;
     Ok(host.trim_start_matches('[').trim_end_matches(']').to_owned())
 }
 
