@@ -34,7 +34,7 @@ fn text(result: &Value) -> String {
 }
 
 /// Returns the processes of this machine whose command line contains the words.
-fn processes(words: &str) -> Vec<String> {
+pub(crate) fn processes(words: &str) -> Vec<String> {
     let found = Command::new("pgrep").args(["-f", words]).output().unwrap();
     String::from_utf8_lossy(&found.stdout).split_whitespace().map(str::to_owned).collect()
 }

@@ -52,6 +52,8 @@ mod log;
 mod manners;
 mod mcp;
 mod mcp_around;
+mod mcp_content;
+mod mcp_login;
 mod mcp_over_http;
 mod mcp_roots;
 pub(crate) mod mcp_servers;

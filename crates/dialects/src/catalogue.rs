@@ -55,6 +55,16 @@ impl CatalogueKind {
         }
     }
 
+    /// Returns true if the catalogue lists the resources and prompts of other MCP servers.
+    pub fn lists_foreign_content(self) -> bool {
+        matches!(self, Self::Full | Self::Gateway)
+    }
+
+    /// Returns true if the catalogue lists the resources and prompts of this runtime.
+    pub fn lists_own_content(self) -> bool {
+        self != Self::Gateway
+    }
+
     /// Returns the catalogue with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)

@@ -3,6 +3,7 @@
 use dialects::content_tools::{self, ContentTool};
 use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::{Map, Value, json};
+use tool::split_foreign_uri;
 
 /// Resource that lists the changes that can be undone.
 pub(crate) const CHECKPOINTS: &str = "handfast://checkpoints";
@@ -20,6 +21,8 @@ pub(crate) const OUTPUT: &str = "handfast://output/{id}{?offset,limit,regex}";
 pub(crate) enum Address {
     /// A call of this tool with these arguments.
     Tool(&'static str, Value),
+    /// A resource of another server.
+    Foreign,
     /// The audit log of this session, or of one of its calls.
     Audit(Option<String>),
 }
@@ -32,6 +35,7 @@ impl Address {
                 return Some(Self::Tool(content_tools::CHECKPOINT_LIST, json!({"limit": 100})));
             }
             CALLS => return Some(Self::Audit(None)),
+            _ if split_foreign_uri(uri).is_some() => return Some(Self::Foreign),
             _ => {}
         }
         let (kind, rest) = uri.strip_prefix("handfast://")?.split_once('/')?;
@@ -142,6 +146,7 @@ mod tests {
             ("handfast://checkpoint/c1", tool("checkpoint_diff", json!({"id": "c1"}))),
             ("handfast://call/c1", Some(Address::Audit(Some("c1".to_owned())))),
             (CALLS, Some(Address::Audit(None))),
+            ("handfast-mcp://s/handfast://file/a", Some(Address::Foreign)),
         ] {
             assert_eq!(Address::of(uri), address, "{uri}");
         }

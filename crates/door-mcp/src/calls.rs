@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{CallRequest, Door, Engine};
 use serde_json::Value;
-use tool::{AnyTool, CallResult, SessionId, ToolError};
+use tool::{AnyTool, CallResult, ForeignContent, SessionId, ToolError};
 
 /// The engine, or its fake in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
@@ -13,6 +13,8 @@ pub(crate) trait Calls: Send + Sync + 'static {
     fn tools(&self) -> Arc<[Arc<dyn AnyTool>]>;
     /// Calls the listener after each change of the tools, until it returns false.
     fn on_tool_change(&self, listener: impl Fn() -> bool + Send + Sync + 'static);
+    /// Returns the resources and prompts of other servers, if there are any servers.
+    fn foreign_content(&self) -> Option<Arc<dyn ForeignContent>>;
     /// Returns true if calls are traced, so that their origin is needed.
     fn is_traced(&self) -> bool;
     /// Makes one call.
@@ -48,6 +50,10 @@ impl Calls for Engine {
 
     fn on_tool_change(&self, listener: impl Fn() -> bool + Send + Sync + 'static) {
         self.registry().on_change(listener);
+    }
+
+    fn foreign_content(&self) -> Option<Arc<dyn ForeignContent>> {
+        Engine::foreign_content(self)
     }
 
     fn shown(&self, text: &str) -> String {

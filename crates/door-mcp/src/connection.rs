@@ -169,7 +169,7 @@ impl Connection {
         let state = self.state();
         let wanted = match notice {
             Notice::Resource(uri) => state.watched.contains(uri),
-            Notice::Tools | Notice::Prompts => true,
+            Notice::Tools | Notice::Prompts | Notice::Resources => true,
         };
         // A client that subscribes by a request is notified only through that request.
         if let Some(standing) = state.standing.as_ref().filter(|_| wanted && !self.modern()) {

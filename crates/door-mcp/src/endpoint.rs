@@ -61,7 +61,7 @@ impl Endpoint {
         let endpoint = Self::with(options, move |options, notices| {
             Ok(Arc::new(EngineServer::new(served.clone(), options, notices.clone())?))
         })?;
-        endpoint.0.notices.follow_tools(engine.as_ref());
+        endpoint.0.notices.follow(engine.as_ref());
         Ok(endpoint)
     }
 

@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::task_manager::{TaskExit, TaskManager};
 use serde_json::Value;
-use tool::{BoxFuture, CallResult, Code, Outcome};
+use tool::{BoxFuture, CallResult, Code, ForeignContent, Outcome};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
@@ -21,7 +21,7 @@ use crate::notices::Notices;
 use crate::options::{McpError, Options};
 use crate::server_backend::{FutureResult, Reply, ServerBackend};
 use crate::tasks::{TaskOutcome, Tasks};
-use crate::{list, resources};
+use crate::{foreign, list, resources};
 
 /// The engine, as seen by one connection.
 pub(crate) struct EngineServer<C> {
@@ -37,6 +37,16 @@ impl<C: Calls> EngineServer<C> {
     pub(crate) fn new(calls: Arc<C>, options: Arc<Options>, notices: Arc<Notices>) -> Result<Self, McpError> {
         let own = Arc::new(EngineCalls::new(calls, options, notices)?);
         Ok(Self { own, tasks: Tasks::default() })
+    }
+
+    fn lists_own(&self) -> bool {
+        self.own.options.catalogue.lists_own_content()
+    }
+
+    /// Returns the resources and prompts of other servers, if the catalogue lists them.
+    fn foreign(&self) -> Option<Arc<dyn ForeignContent>> {
+        let is_listed = self.own.options.catalogue.lists_foreign_content();
+        self.own.calls.foreign_content().filter(|_| is_listed)
     }
 
     /// Makes a call, as a task if it takes long.
@@ -128,11 +138,15 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn resources(&self) -> Vec<Resource> {
-        address::resources()
+        let own = if self.lists_own() { address::resources() } else { Vec::new() };
+        let others = self.foreign().map(|content| content.resources()).unwrap_or_default();
+        own.into_iter().chain(others.into_iter().map(foreign::resource)).collect()
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
-        address::templates()
+        let own = if self.lists_own() { address::templates() } else { Vec::new() };
+        let others = self.foreign().map(|content| content.templates()).unwrap_or_default();
+        own.into_iter().chain(others.into_iter().map(foreign::template)).collect()
     }
 
     fn read<'a>(
@@ -148,7 +162,9 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn prompts(&self) -> Vec<Prompt> {
-        resources::prompts()
+        let own = if self.lists_own() { resources::prompts() } else { Vec::new() };
+        let others = self.foreign().map(|content| content.prompts()).unwrap_or_default();
+        own.into_iter().chain(others.into_iter().map(foreign::prompt)).collect()
     }
 
     fn prompt<'a>(
@@ -192,7 +208,9 @@ pub(crate) fn capabilities(options: &Options) -> ServerCapabilities {
         capabilities = ServerCapabilities::builder()
             .enable_completions()
             .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_resources()
+            .enable_resources_list_changed()
             .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()

@@ -250,6 +250,10 @@ impl Calls for Fake {
 
     fn on_tool_change(&self, _listener: impl Fn() -> bool + Send + Sync + 'static) {}
 
+    fn foreign_content(&self) -> Option<Arc<dyn tool::ForeignContent>> {
+        None
+    }
+
     fn is_traced(&self) -> bool {
         true
     }

@@ -13,6 +13,8 @@ pub enum Notice<'a> {
     Tools,
     /// The list of prompts changed.
     Prompts,
+    /// The list of resources or of templates changed.
+    Resources,
     /// The resource with this URI changed.
     Resource(&'a str),
 }
@@ -23,6 +25,7 @@ impl Notice<'_> {
         match self {
             Self::Tools => wanted.tools_list_changed == Some(true),
             Self::Prompts => wanted.prompts_list_changed == Some(true),
+            Self::Resources => wanted.resources_list_changed == Some(true),
             Self::Resource(uri) => wanted.resource_subscriptions.iter().flatten().any(|wanted| wanted == uri),
         }
     }
@@ -32,6 +35,7 @@ impl Notice<'_> {
         let (method, params) = match self {
             Self::Tools => ("notifications/tools/list_changed", json!({})),
             Self::Prompts => ("notifications/prompts/list_changed", json!({})),
+            Self::Resources => ("notifications/resources/list_changed", json!({})),
             Self::Resource(uri) => ("notifications/resources/updated", json!({"uri": uri})),
         };
         json!({"jsonrpc": "2.0", "method": method, "params": params})

@@ -27,8 +27,23 @@ impl Notices {
         connections.push(Arc::downgrade(connection));
     }
 
-    /// Tells every client when the tools of the engine change, for as long as these notices exist.
-    pub(crate) fn follow_tools(self: &Arc<Self>, calls: &impl Calls) {
+    /// Tells every client when the tools of the engine change, or the resources and prompts of other servers, for as
+    /// long as these notices exist.
+    pub(crate) fn follow(self: &Arc<Self>, calls: &impl Calls) {
+        if let Some(content) = calls.foreign_content() {
+            let own = Arc::downgrade(self);
+            content.on_change(Box::new(move |change| {
+                own.upgrade().is_some_and(|notices| {
+                    if change.resources {
+                        notices.tell(Notice::Resources);
+                    }
+                    if change.prompts {
+                        notices.tell(Notice::Prompts);
+                    }
+                    true
+                })
+            }));
+        }
         let own = Arc::downgrade(self);
         calls.on_tool_change(move || {
             own.upgrade().is_some_and(|notices| {

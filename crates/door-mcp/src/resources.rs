@@ -5,19 +5,24 @@ use std::sync::Arc;
 
 use dialects::content_tools;
 use rmcp::model::{
-    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
 };
 use serde_json::{Value, json};
-use tool::{ByteReservation, CallResult, Code, Outcome, ToolError};
+use tool::{ByteReservation, FOREIGN_RESOURCE_TOOL, split_foreign_uri};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
 use crate::asker::{CurrentTask, ElicitByRetry, NoQuestions};
+use crate::call_data::{given, refused};
 use crate::calls::Calls;
 use crate::engine_calls::{CallOutcome, EngineCalls, RequestedCall};
+use crate::foreign;
 use crate::server_backend::Reply;
+
+/// Separator in the names of prompts of other servers.
+const FOREIGN_NAME: &str = "__";
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
@@ -41,32 +46,6 @@ pub(crate) fn prompts() -> Vec<Prompt> {
         ),
         Prompt::new(ABILITIES, Some("Describe the available tools and their reach"), None),
     ]
-}
-
-/// Converts the error of a failed call to the error of a request. Its data is the error object of
-/// all protocols.
-fn refused(error: &ToolError) -> ErrorData {
-    let code = match error.code {
-        Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
-        Code::Validation => ErrorCode::INVALID_PARAMS,
-        Code::Internal => ErrorCode::INTERNAL_ERROR,
-        _ => ErrorCode(-32000),
-    };
-    ErrorData::new(code, format!("{}: {}", error.code, error.message), Some(error.to_wire()))
-}
-
-/// Returns the data of a successful call.
-///
-/// # Errors
-/// The error of a failed call.
-fn given(result: CallResult) -> Result<Value, ErrorData> {
-    match result.outcome {
-        Outcome::Ok(tool::Data::Value(data)) => Ok(data),
-        Outcome::Ok(tool::Data::Written(data)) => {
-            data.parse().map_err(|error| ErrorData::internal_error(error.to_string(), None))
-        }
-        Outcome::Err(error) => Err(refused(&error)),
-    }
 }
 
 /// Builds the content of a resource: JSON for a record, otherwise the text. The remaining fields
@@ -108,9 +87,18 @@ pub(crate) async fn content<C: Calls>(
 ) -> Result<Reply<ReadResourceResponse>, ErrorData> {
     let uri = request.uri;
     let mut held = ByteReservation::default();
-    let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
+    let address = Address::of(&uri).ok_or_else(|| no_resource(&uri))?;
+    let is_foreign = address == Address::Foreign;
+    if is_foreign && !foreign::has_tool(own, FOREIGN_RESOURCE_TOOL) {
+        return Err(no_resource(&uri));
+    }
+    let data = match address {
         Address::Audit(call) => recorded(own, call, &uri).await?,
-        Address::Tool(tool, arguments) => {
+        Address::Tool(..) | Address::Foreign => {
+            let (tool, arguments) = match address {
+                Address::Tool(tool, arguments) => (tool, arguments),
+                _ => foreign::reading(&uri),
+            };
             let (state, responses) = (request.request_state, request.input_responses);
             let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
             match own.make(wanted, turn).await? {
@@ -122,7 +110,8 @@ pub(crate) async fn content<C: Calls>(
             }
         }
     };
-    let read = ReadResourceResult::new(vec![contents(uri, data)]);
+    let read =
+        if is_foreign { foreign::read(&data)? } else { ReadResourceResult::new(vec![contents(uri, data)]) };
     // A file may change at any moment.
     let read =
         if turn.peer.modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read };
@@ -178,7 +167,7 @@ pub(crate) async fn prompt<C: Calls>(
     request: GetPromptRequestParams,
     turn: &ActiveRequest,
 ) -> Result<GetPromptResponse, ErrorData> {
-    let arguments = request.arguments.unwrap_or_default();
+    let arguments = request.arguments.clone().unwrap_or_default();
     let argument = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -233,7 +222,8 @@ pub(crate) async fn prompt<C: Calls>(
                  and which destroy or send something.";
             (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
         }
-        _ => return Err(ErrorData::invalid_params("unknown prompt", None)),
+        // No other name of a prompt of Handfast exists.
+        _ => return foreign::filled_in(own, request, turn).await,
     };
     let shown = ContentBlock::resource(contents(uri, data));
     let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
@@ -266,6 +256,8 @@ pub(crate) async fn completion<C: Calls>(
             rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
         }
         (address::OUTPUT | address::FILE, _) => Vec::new(),
+        // A stranger completes nothing while the user types.
+        _ if of.contains(FOREIGN_NAME) || split_foreign_uri(of).is_some() => Vec::new(),
         _ => return Err(ErrorData::invalid_params("there is nothing to complete under this name", None)),
     };
     let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();

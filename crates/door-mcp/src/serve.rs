@@ -42,7 +42,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (options, notices) = (Arc::new(options), Arc::<Notices>::default());
-    notices.follow_tools(calls.as_ref());
+    notices.follow(calls.as_ref());
     let backend = EngineServer::new(calls.clone(), options.clone(), notices.clone())?;
     let connection = Arc::<Connection>::default();
     let handler = Handler::new(Arc::new(backend), options.clone(), connection.clone(), &notices)?;

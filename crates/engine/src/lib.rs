@@ -93,8 +93,8 @@ use policy::Policy;
 use sandbox::Sessions;
 use store_api::Store;
 use tool::{
-    AnyTool, CallResult, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads, Timer,
-    ToolError,
+    AnyTool, CallResult, Clock, Code, ForeignContent, Outputs, Place, Redaction, ResourcePool, Services,
+    Threads, Timer, ToolError,
 };
 use vault::Vault;
 
@@ -371,6 +371,11 @@ impl Engine {
     /// Returns the registry, whose groups of tools come and go.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
+    }
+
+    /// Returns the resources and prompts of other servers, if the configuration has servers.
+    pub fn foreign_content(&self) -> Option<Arc<dyn ForeignContent>> {
+        self.services.get::<Arc<dyn ForeignContent>>().ok().map(|content| content.as_ref().clone())
     }
 
     /// Returns the folder that the tools work in, without links.

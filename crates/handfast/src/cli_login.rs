@@ -41,6 +41,42 @@ pub(crate) enum LoginCommand {
     Gitlab(KnownForgeLogin),
     /// Lets git or npm in calls use an account at another host.
     Host(HostLogin),
+    /// Lets calls use an MCP server of the configuration that wants a login.
+    ///
+    /// Asks the server for its authorization server, prints the address at which you give access,
+    /// and waits for the answer of your browser on a port of this machine. Ctrl-C ends the wait. The
+    /// tokens go to the vault, for the server alone; calls renew them.
+    ///
+    /// Exits with 1 if access was refused, or nobody answered in time.
+    Mcp(McpLogin),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpLogin {
+    /// Key of the server in `mcp_servers`.
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+    /// Id of an OAuth client that the authorization server knows [default: a new one is registered].
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// Requested scope; may be given several times [default: those that the server names].
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+    /// Port of this machine on which the browser answers [default: any free port].
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+    /// Time to wait for the browser.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+    pub(crate) wait: std::time::Duration,
+    /// Open the address in this machine's browser as well.
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Answer yes: add the rules to your configuration.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Leave your configuration as it is.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) no_rules: bool,
 }
 
 /// A host, and the port of its HTTPS server if the port is not 443.
@@ -195,5 +231,11 @@ pub(crate) enum LogoutCommand {
         /// The host: HOST or HOST:PORT.
         #[arg(value_name = "HOST", value_parser = Place::parse)]
         host: Place,
+    },
+    /// Removes the login at an MCP server from the vault. The tokens stay valid there until they expire.
+    Mcp {
+        /// Key of the server in `mcp_servers`.
+        #[arg(value_name = "SERVER")]
+        server: String,
     },
 }

@@ -17,7 +17,7 @@ use sandbox::{Entrance, SandboxError, SessionLimits, Spawner, StartingSpawner};
 use spending::SpendingBook;
 use store_api::{Hash, Store};
 use store_sqlite::SqliteStore;
-use tool::{AnyTool, Clock as _, ResourcePool, Services, SessionId};
+use tool::{AnyTool, Clock as _, ForeignContent, ResourcePool, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
 use tools_code::Scripts;
@@ -250,9 +250,12 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let entries = configuration.at_start.mcp_servers.clone();
     let entries = if reads_only { serde_json::Map::new() } else { entries };
     let dialect = configuration.toolset.dialect;
-    if let Some(servers) = mcp_servers::servers(&entries, dialect, (&state, &registry, web), warn)? {
+    let needed = (state.as_path(), registry.as_ref(), web, vault.clone());
+    let servers = mcp_servers::servers(&entries, dialect, needed, warn)?;
+    if let Some(servers) = &servers {
         servers.publish_to(Arc::new(Groups(registry.clone())))?;
-        resources.push(servers);
+        services.insert::<Arc<dyn ForeignContent>>(Arc::new(servers.clone()));
+        resources.push(servers.clone());
     }
     let traces = exporter(configuration.traces, &host_environment.traces, warn);
     let serves_many = sessions.is_some();
@@ -275,7 +278,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
             registry.clone(),
             configuration.toolset.dialect,
             vault.clone(),
-            (PluginFacts { places: plugin_places.clone(), uses_workspace }, SystemClock.now()),
+            (PluginFacts { places: plugin_places.clone(), uses_workspace }, servers, SystemClock.now()),
         )?,
         registry,
         clock,

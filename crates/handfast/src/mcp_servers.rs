@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use store_api::{Hash, Store};
 use tool::AnyTool;
 use tools_mcp::{McpServers, ServersParts, ServersSettings, Shelf, ToolGroups};
+use vault::Vault;
 
 use crate::config;
 use crate::failure::Failure;
@@ -89,7 +90,7 @@ pub(crate) fn merged(
 pub(crate) fn servers(
     entries: &Map<String, Value>,
     dialect: Dialect,
-    (state, registry, web): (&Path, &Registry, Arc<Web>),
+    (state, registry, web, vault): (&Path, &Registry, Arc<Web>, Arc<Vault>),
     warn: Warn,
 ) -> Result<Option<Arc<McpServers>>, Failure> {
     if entries.is_empty() || !matches!(dialect, Dialect::Handfast | Dialect::Csp1) {
@@ -112,6 +113,7 @@ pub(crate) fn servers(
         shelf: Arc::new(Files(folder)),
         timer: Arc::new(TokioTimer),
         web,
+        vault: Some(vault),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         reserved: registry.tools().iter().map(|tool| tool.name().to_owned()).collect(),
     };

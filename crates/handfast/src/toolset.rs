@@ -12,6 +12,7 @@ use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_agents::Models;
 use tools_data::SkillFolders;
 use tools_knowledge::KnowledgeBase;
+use tools_mcp::McpServers;
 use tools_self::SelfDevelopment;
 use vault::{Vault, VaultError};
 
@@ -184,7 +185,7 @@ pub(crate) fn catalogue(
     registry: Arc<Registry>,
     dialect: Dialect,
     vault: Arc<Vault>,
-    (plugins, now): (PluginFacts, Timestamp),
+    (plugins, servers, now): (PluginFacts, Option<Arc<McpServers>>, Timestamp),
 ) -> Result<Catalogue, jiff::Error> {
     let released: Timestamp = RELEASED.parse()?;
     let entry = move |tool: &Arc<dyn AnyTool>| {
@@ -212,7 +213,10 @@ pub(crate) fn catalogue(
     };
     let failed = move || {
         let tools = of_failed.tools();
-        plugins.failed(|name| tools.iter().any(|tool| tool.is_plugin() && tool.name() == name))
+        let mut failed =
+            plugins.failed(|name| tools.iter().any(|tool| tool.is_plugin() && tool.name() == name));
+        failed.extend(servers.iter().flat_map(|servers| servers.failed()));
+        failed
     };
     Ok(Catalogue::new(list).with_failed(failed))
 }

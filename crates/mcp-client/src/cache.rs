@@ -43,6 +43,9 @@ pub struct CachedServer {
     /// Templates of resources.
     #[serde(default)]
     pub templates: Vec<TemplateEntry>,
+    /// Reasons why resources, templates or prompts are missing, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content_faults: Vec<String>,
 }
 
 impl ListingCache {
@@ -107,6 +110,7 @@ mod tests {
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
+            content_faults: Vec::new(),
         }
     }
 

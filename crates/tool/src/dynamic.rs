@@ -27,6 +27,11 @@ pub trait DynamicTool: Send + Sync + 'static {
     /// Returns the JSON Schema of the output.
     fn output_schema(&self) -> &Value;
 
+    /// Returns the arguments with the facts that plan, preview and run of one call must agree on.
+    fn with_facts(&self, arguments: Value) -> Value {
+        arguments
+    }
+
     /// Returns the effects of a call with these arguments, which the schema has accepted.
     ///
     /// # Errors
@@ -100,6 +105,7 @@ impl<T: DynamicTool> AnyTool for Erased<T> {
     }
 
     fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
+        let arguments = self.0.with_facts(arguments);
         let plan = self.0.plan(&arguments, place)?;
         let call = ReadyDynamic { tool: self.0.clone(), arguments };
         Ok(PreparedCall {

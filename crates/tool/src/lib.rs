@@ -18,6 +18,7 @@ mod dynamic;
 mod edits;
 mod effect;
 mod error;
+mod foreign_content;
 mod front_matter;
 mod id;
 mod inner_calls;
@@ -53,6 +54,10 @@ pub use dynamic::{DynamicTool, dynamic_tool, static_name};
 pub use edits::{CodeCaller, CodeCallers, EditedFile, EditedLines, EditedSymbol};
 pub use effect::{Access, CommandLine, DecidedEffects, Effect, PageAccess, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
+pub use foreign_content::{
+    ContentChange, ContentListener, FOREIGN_PROMPT_TOOL, FOREIGN_RESOURCE_TOOL, ForeignArgument,
+    ForeignContent, ForeignPrompt, ForeignResource, foreign_uri, split_foreign_uri,
+};
 pub use front_matter::split_front_matter;
 pub use id::{CallId, SessionId, names_id, short_ids};
 pub use inner_calls::InnerCalls;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mcp_client::config::{HttpConfig, ServerConfig, StdioConfig};
@@ -12,8 +13,8 @@ use mcp_client::expand::Template;
 use mcp_client::restart::RecycleRules;
 use mcp_client::text::clean_line;
 use mcp_client::{
-    Client, ClientError, ClientName, CloseReason, FirstContact, HttpEndpoint, Limits, Options,
-    ProcessStreams, ServerProcess,
+    Client, ClientError, ClientName, CloseReason, FirstContact, HttpEndpoint, Limits, Listener, Notice,
+    Options, ProcessStreams, ServerProcess,
 };
 use parking_lot::Mutex;
 use sandbox::{
@@ -25,6 +26,7 @@ use tool::{Context, Timer, ToolError};
 
 use crate::failure;
 use crate::http_transport::{self, CheckedTransport};
+use crate::login_use::LoginUse;
 use crate::own_calls::OwnCalls;
 use crate::parts::ServersParts;
 use crate::settings::ServerSettings;
@@ -38,6 +40,15 @@ const LIST_AGE: Duration = Duration::from_mins(1);
 /// Length of a program's last words in an error, in bytes.
 const LONGEST_WORDS: usize = 500;
 
+/// Age of the lists of resources and prompts that a call accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListAge {
+    /// Any age, unless the server announced a change.
+    Any,
+    /// A minute or less.
+    Fresh,
+}
+
 /// Connection to a server.
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -45,6 +56,30 @@ pub(crate) struct Connection {
     program: Option<Arc<PipedProgram>>,
     transport: Option<Arc<CheckedTransport>>,
     listed: Mutex<Option<ToolList>>,
+    notices: Arc<Notices>,
+    content_listed_at: Mutex<Option<Instant>>,
+}
+
+/// Receiver of a connection's notices. It notes the lists that changed, and hands on the rest.
+struct Notices {
+    calls: Arc<OwnCalls>,
+    /// True if the resources and prompts must be listed: at the beginning, and after a notice.
+    must_list_content: AtomicBool,
+}
+
+impl Listener for Notices {
+    fn notice(&self, notice: Notice) {
+        if matches!(notice, Notice::PromptsChanged | Notice::ResourcesChanged) {
+            self.must_list_content.store(true, Ordering::SeqCst);
+        }
+        self.calls.notice(notice);
+    }
+}
+
+impl Notices {
+    fn new(calls: Arc<OwnCalls>) -> Arc<Self> {
+        Arc::new(Self { calls, must_list_content: AtomicBool::new(true) })
+    }
 }
 
 /// Tools of a server at one time.
@@ -92,17 +127,40 @@ impl Connection {
         }
     }
 
+    fn new(
+        client: Client,
+        program: Option<Arc<PipedProgram>>,
+        transport: Option<Arc<CheckedTransport>>,
+        notices: Arc<Notices>,
+    ) -> Self {
+        Self {
+            client,
+            calls: notices.calls.clone(),
+            program,
+            transport,
+            listed: Mutex::default(),
+            notices,
+            content_listed_at: Mutex::default(),
+        }
+    }
+
     /// Makes what follows a use by this call.
     ///
     /// # Errors
-    /// The error of a secret that may not be sent.
-    pub(crate) fn act_for(&self, context: &Context, settings: &ServerSettings) -> Result<(), ToolError> {
+    /// The error of a secret that may not be sent, or of a login that cannot be renewed.
+    pub(crate) async fn act_for(
+        &self,
+        context: &Context,
+        parts: &ServersParts,
+        settings: &ServerSettings,
+    ) -> Result<(), ToolError> {
         if let Some(program) = &self.program {
             program.touch();
         }
         match (&self.transport, &settings.config) {
             (Some(transport), ServerConfig::Http(config) | ServerConfig::EventStream(config)) => {
-                transport.act_for(context, config)
+                let login = LoginUse::of(context, parts, settings)?;
+                transport.act_for(context, config, login).await
             }
             _ => Ok(()),
         }
@@ -114,6 +172,18 @@ impl Connection {
         let has_changed = self.calls.take_change();
         let is_fresh = |listed: &ToolList| now.saturating_duration_since(listed.at) < LIST_AGE;
         has_changed || !self.listed.lock().as_ref().is_some_and(is_fresh)
+    }
+
+    /// Returns true if the resources and prompts must be read before the next call, and forgets the reason.
+    pub(crate) fn must_list_content(&self, now: Instant, age: ListAge) -> bool {
+        let has_changed = self.notices.must_list_content.swap(false, Ordering::SeqCst);
+        let mut listed_at = self.content_listed_at.lock();
+        let is_fresh = |at: &Instant| now.saturating_duration_since(*at) < LIST_AGE;
+        let must = has_changed || age == ListAge::Fresh && !listed_at.as_ref().is_some_and(is_fresh);
+        if must {
+            *listed_at = Some(now);
+        }
+        must
     }
 
     /// Stores the tools that the server has now.
@@ -162,14 +232,14 @@ fn failed(server: &str, error: ClientError, words: &str) -> ToolError {
     failure::unavailable(server, &format!("{error}; it printed: {words}"))
 }
 
-fn options(start: &Start<'_>, first: FirstContact, calls: Arc<OwnCalls>, wants_notices: bool) -> Options {
+fn options(start: &Start<'_>, first: FirstContact, notices: Arc<Notices>, wants_notices: bool) -> Options {
     Options {
         name: ClientName { name: "handfast".to_owned(), version: start.parts.version.clone() },
         first,
         limits: Limits { message: LONGEST_MESSAGE, ..Limits::default() },
         timer: start.parts.timer.clone() as Arc<dyn Timer>,
-        requests: calls.clone(),
-        listener: calls,
+        requests: notices.calls.clone(),
+        listener: notices,
         wants_notices,
     }
 }
@@ -177,10 +247,12 @@ fn options(start: &Start<'_>, first: FirstContact, calls: Arc<OwnCalls>, wants_n
 async fn over_http(start: &Start<'_>, config: &HttpConfig, is_old: bool) -> Result<Connection, ToolError> {
     let target = http_transport::target(config)?;
     let transport = CheckedTransport::new(start.parts.web.clone(), target.clone());
-    transport.act_for(start.context, config)?;
+    let login = LoginUse::of(start.context, start.parts, start.settings)?;
+    transport.act_for(start.context, config, login).await?;
     // A server on another machine learns nothing about this one.
     let calls = OwnCalls::new(start.settings, start.is_shared, None);
-    let options = options(start, FirstContact::Discover, calls.clone(), false);
+    let notices = Notices::new(calls);
+    let options = options(start, FirstContact::Discover, notices.clone(), false);
     let endpoint =
         HttpEndpoint { url: target.to_string(), headers: Vec::new(), transport: transport.clone() };
     let begun = if is_old {
@@ -189,7 +261,8 @@ async fn over_http(start: &Start<'_>, config: &HttpConfig, is_old: bool) -> Resu
         Client::over_http(endpoint, options).await
     };
     let client = begun.map_err(|error| failure::of_client(&start.settings.key, error, false))?;
-    Ok(Connection { client, calls, program: None, transport: Some(transport), listed: Mutex::default() })
+    let transport = Some(transport);
+    Ok(Connection::new(client, None, transport, notices))
 }
 
 async fn in_cell(
@@ -209,13 +282,15 @@ async fn in_cell(
     let sees = start.settings.workspace != WorkspaceView::Hidden;
     let root = sees.then(|| format!("file://{}", start.context.place.workspace.display()));
     let calls = OwnCalls::new(start.settings, start.is_shared, root);
-    let begun = Client::over_streams(streams, options(start, first, calls.clone(), true)).await;
+    let notices = Notices::new(calls);
+    let begun = Client::over_streams(streams, options(start, first, notices.clone(), true)).await;
     drop(until_connected);
     let client = match begun {
         Ok(client) => client,
         Err(error) => return Err((error, words(&program).await)),
     };
-    Ok(Connection { client, calls, program: Some(program), transport: None, listed: Mutex::default() })
+    let program = Some(program);
+    Ok(Connection::new(client, program, None, notices))
 }
 
 fn unreachable_because(message: String) -> (ClientError, String) {

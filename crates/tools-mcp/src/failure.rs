@@ -15,10 +15,7 @@ pub(crate) fn of_client(server: &str, error: ClientError, may_have_acted: bool) 
             (Code::Runtime, "ask the server for less, for example for one page")
         }
         ClientError::RequestTooLong { .. } => (Code::Validation, "send less"),
-        ClientError::Unauthorized { .. } => (
-            Code::Unavailable,
-            "the user stores a token with `handfast vault set NAME --host HOST` and names it in the server's `headers`",
-        ),
+        ClientError::Unauthorized { .. } => (Code::Unavailable, ""),
         _ => (Code::Unavailable, "call again to start the server again; `mcp_servers` shows its state"),
     };
     let never_began = matches!(
@@ -27,6 +24,13 @@ pub(crate) fn of_client(server: &str, error: ClientError, may_have_acted: bool) 
             | ClientError::NotOffered { .. }
             | ClientError::Unauthorized { .. }
     );
+    let hint = match &error {
+        ClientError::Unauthorized { .. } => format!(
+            "the user logs in: `handfast login mcp {server}`; or stores a token with `handfast vault set NAME --host \
+             HOST` and names it in the server's `headers`"
+        ),
+        _ => hint.to_owned(),
+    };
     let failed = ToolError::new(code, format!("the MCP server {server}: {error}")).hint(hint);
     let failed = if may_have_acted && !never_began { failed.effect(EffectState::Maybe) } else { failed };
     failed.because(error)

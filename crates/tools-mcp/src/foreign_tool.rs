@@ -15,6 +15,7 @@ use tool::{
     dynamic_tool, static_name,
 };
 
+use crate::connection::ListAge;
 use crate::own_calls::RunningCall;
 use crate::servers::McpServers;
 use crate::settings::ServerSettings;
@@ -92,7 +93,7 @@ impl ForeignTool {
         let settings = servers
             .settings(&self.server)
             .ok_or_else(|| failure::unavailable(&self.server, "the configuration has it no longer"))?;
-        let connection = servers.connection(settings, context).await?;
+        let connection = servers.connection(settings, context, ListAge::Any).await?;
         let Some((hash, definition)) = connection.definition(&self.tool) else {
             let problem = format!("the MCP server {} has no tool {} any longer", self.server, self.tool);
             return Err(ToolError::new(Code::NotFound, problem).hint("`mcp_servers` lists its tools"));
@@ -170,12 +171,9 @@ impl DynamicTool for ForeignTool {
             let what = format!("the pinned definition of {}, which its server changed", self.spec.name);
             plan.effects.push(Effect::ChangeHandfast { what });
         }
-        match &self.config {
-            ServerConfig::Stdio(_) => Ok(plan),
-            ServerConfig::Http(config) | ServerConfig::EventStream(config) => {
-                http_transport::plan(config, self.spec.level, plan)
-            }
-        }
+        let servers = self.servers.upgrade();
+        let login = servers.and_then(|servers| servers.login(servers.settings(&self.server)?));
+        http_transport::plan_of(&self.config, self.spec.level, plan, login.as_ref())
     }
 
     fn preview(&self, arguments: &Value) -> Option<String> {

@@ -2,20 +2,20 @@
 //! does not allow, and no redirection is followed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use fetch::web::{Answer, Web, WebRequest};
-use fetch::{HeaderMap, HeaderName, HeaderValue, Method};
-use mcp_client::config::HttpConfig;
-use mcp_client::{HttpAnswer, HttpBody, HttpFailure, HttpMethod, HttpRequest, HttpTransport};
+use fetch::web::Web;
+use fetch::{HeaderMap, HeaderName, HeaderValue};
+use mcp_client::config::{HttpConfig, ServerConfig};
+use mcp_client::{HttpAnswer, HttpFailure, HttpRequest, HttpTransport};
 use parking_lot::Mutex;
 use tool::{BoxFuture, Context, Effect, Level, Plan, ToolError};
 use tool_support::RequestPart;
 
-/// Longest exchange. The client's own limits are shorter.
-const LONGEST: Duration = Duration::from_mins(10);
+use crate::login_use::LoginUse;
+use crate::plain_transport::{add_headers, read, sent};
+use crate::stored_login::StoredLogin;
 
 /// Sender of the requests to one endpoint.
 pub(crate) struct CheckedTransport {
@@ -29,6 +29,7 @@ pub(crate) struct CheckedTransport {
 struct Rights {
     permission: Permission,
     headers: HeaderMap,
+    login: Option<Arc<LoginUse>>,
 }
 
 /// Returns the URL of an endpoint. Its variables have their defaults.
@@ -53,9 +54,17 @@ fn secrets(config: &HttpConfig) -> Vec<String> {
 ///
 /// # Errors
 /// `EVALIDATION` if the endpoint is no URL.
-pub(crate) fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<Plan, ToolError> {
+fn plan(
+    config: &HttpConfig,
+    level: Level,
+    mut plan: Plan,
+    login: Option<&StoredLogin>,
+) -> Result<Plan, ToolError> {
     let target = target(config)?;
     let host = target.host().to_string();
+    if let Some(login) = login {
+        login.add_to(&mut plan, &host);
+    }
     plan.effects.push(Effect::Connect {
         host: host.clone(),
         port: target.port(),
@@ -69,16 +78,37 @@ pub(crate) fn plan(config: &HttpConfig, level: Level, mut plan: Plan) -> Result<
     Ok(plan)
 }
 
+/// Adds the effects of reaching a server to a plan. A program of this machine has none.
+///
+/// # Errors
+/// `EVALIDATION` if the endpoint is no URL.
+pub(crate) fn plan_of(
+    config: &ServerConfig,
+    level: Level,
+    so_far: Plan,
+    login: Option<&StoredLogin>,
+) -> Result<Plan, ToolError> {
+    match config {
+        ServerConfig::Stdio(_) => Ok(so_far),
+        ServerConfig::Http(config) | ServerConfig::EventStream(config) => plan(config, level, so_far, login),
+    }
+}
+
 impl CheckedTransport {
     pub(crate) fn new(web: Arc<Web>, target: Target) -> Arc<Self> {
         Arc::new(Self { web, target, rights: Mutex::default() })
     }
 
-    /// Makes the following requests those of a call.
+    /// Makes the following requests those of a call, with the login of the server if there is one.
     ///
     /// # Errors
-    /// The error of a secret that may not be sent, or is not stored.
-    pub(crate) fn act_for(&self, context: &Context, config: &HttpConfig) -> Result<(), ToolError> {
+    /// The error of a secret that may not be sent, or is not stored, or of a login that cannot be renewed.
+    pub(crate) async fn act_for(
+        &self,
+        context: &Context,
+        config: &HttpConfig,
+        login: Option<LoginUse>,
+    ) -> Result<(), ToolError> {
         let host = self.target.host().to_string();
         let mut values = std::collections::BTreeMap::new();
         for name in secrets(config) {
@@ -95,8 +125,13 @@ impl CheckedTransport {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let permission = tool_support::permission(context, &self.target, !headers.is_empty())?;
-        *self.rights.lock() = Some(Rights { permission, headers });
+        let holds_secret = !headers.is_empty() || login.is_some();
+        let permission = tool_support::permission(context, &self.target, holds_secret)?;
+        if let Some(login) = &login {
+            // A renewal that fails is an error of the call, with its own code.
+            login.access(None).await?;
+        }
+        *self.rights.lock() = Some(Rights { permission, headers, login: login.map(Arc::new) });
         Ok(())
     }
 
@@ -107,45 +142,39 @@ impl CheckedTransport {
             return Err(failed("the server named another host, which is not followed".to_owned()));
         }
         let rights = self.rights.lock().clone();
-        let Rights { permission, mut headers } =
+        let Rights { permission, mut headers, login } =
             rights.ok_or_else(|| failed("no call uses the connection".to_owned()))?;
-        for (name, value) in &request.headers {
-            let name = HeaderName::try_from(name.as_str()).map_err(|error| failed(error.to_string()))?;
-            let value = HeaderValue::try_from(value.as_str()).map_err(|error| failed(error.to_string()))?;
-            headers.insert(name, value);
-        }
-        let now = Instant::now();
-        let ask = WebRequest {
-            target,
-            method: match request.method {
-                HttpMethod::Get => Method::GET,
-                HttpMethod::Post => Method::POST,
-                HttpMethod::Delete => Method::DELETE,
-            },
-            headers,
-            body: request.body,
-            permission,
-            deadline: now.checked_add(LONGEST).unwrap_or(now),
+        add_headers(&mut headers, &request.headers)?;
+        let Some(login) = login else {
+            return Ok(read(sent(&self.web, target, headers, &request, permission).await?));
         };
-        let answer = self.web.send(ask).await.map_err(|error| failed(error.to_string()))?;
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers =
-            answer.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-        Ok(HttpAnswer { status: answer.status, headers, body: Box::new(Body(answer)) })
+        let token = login.access(None).await.map_err(|error| failed(error.message))?;
+        let with_token = bearer(headers.clone(), &token)?;
+        let answer = sent(&self.web, target.clone(), with_token, &request, permission.clone()).await?;
+        if answer.status != 401 {
+            return Ok(read(answer));
+        }
+        // The server has not carried out the request. Its token is renewed once.
+        let Ok(token) = login.access(Some(&token)).await else { return Ok(read(answer)) };
+        let answer = sent(&self.web, target, bearer(headers, &token)?, &request, permission).await?;
+        Ok(read(answer))
     }
+}
+
+/// Adds a token to headers (RFC 6750).
+///
+/// # Errors
+/// [`HttpFailure`] for a token that no header can contain.
+fn bearer(mut headers: HeaderMap, token: &[u8]) -> Result<HeaderMap, HttpFailure> {
+    let value = HeaderValue::try_from([b"Bearer ", token].concat());
+    let mut value = value.map_err(|error| HttpFailure { message: error.to_string() })?;
+    value.set_sensitive(true);
+    headers.insert(HeaderName::from_static("authorization"), value);
+    Ok(headers)
 }
 
 impl HttpTransport for CheckedTransport {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpAnswer, HttpFailure>> {
         Box::pin(self.exchange(request))
-    }
-}
-
-/// Body of an answer. Dropping it closes its connection.
-struct Body(Answer);
-
-impl HttpBody for Body {
-    fn piece(&mut self) -> BoxFuture<'_, Result<Option<bytes::Bytes>, HttpFailure>> {
-        Box::pin(async { self.0.piece().await.map_err(|error| HttpFailure { message: error.to_string() }) })
     }
 }

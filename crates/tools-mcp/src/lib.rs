@@ -7,24 +7,38 @@
 
 mod answer;
 mod connection;
+mod content;
+mod content_answer;
+mod content_failure;
+mod content_lists;
+mod failed_servers;
 mod failure;
 mod foreign_tool;
 mod form;
+mod health;
 mod http_transport;
 mod list_servers;
 mod listings;
+mod login_use;
 mod own_calls;
 mod parts;
+mod plain_transport;
 mod pool;
+mod prompt_get;
+mod resource_read;
 mod servers;
 mod settings;
+mod stored_login;
 
 use std::sync::Arc;
 
 pub use listings::{Shelf, ToolGroups};
+pub use mcp_client::oauth;
 pub use parts::ServersParts;
+pub use plain_transport::{Permit, PlainTransport};
 pub use servers::McpServers;
 pub use settings::{ServerSettings, ServersSettings};
+pub use stored_login::{LoginSecrets, StoredLogin, needs_login};
 
 /// Maximum length of a name, in bytes. Clients put `mcp__handfast__` in front of it, and accept 64 in all.
 pub const LONGEST_NAME: usize = 49;
@@ -34,7 +48,11 @@ pub const LONGEST_NAME: usize = 49;
 /// # Errors
 /// The reason, in words, if the pinned definitions cannot be read.
 pub fn servers(parts: ServersParts) -> Result<Arc<McpServers>, String> {
-    let makers =
-        servers::ToolMakers { list: list_servers::list_servers, foreign: foreign_tool::foreign_tool };
+    let makers = servers::ToolMakers {
+        list: list_servers::list_servers,
+        resource: resource_read::resource_read,
+        prompt: prompt_get::prompt_get,
+        foreign: foreign_tool::foreign_tool,
+    };
     McpServers::new(parts, makers)
 }

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mcp_client::config::ServerConfig;
 use serde_json::{Value, json};
 use tool::{
-    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, Lane, Level, Place, Plan,
+    AnyTool, BoxFuture, Class, Context, Data, DynamicTool, Effect, Example, Lane, Level, Place, Plan,
     RunResult, Spec, Timeout, ToolError, dynamic_tool,
 };
 
+use crate::connection::ListAge;
 use crate::servers::McpServers;
 use crate::settings::ServerSettings;
 use crate::{failure, http_transport};
@@ -18,7 +18,8 @@ use crate::{failure, http_transport};
 pub(crate) const NAME: &str = "mcp_servers";
 
 const DESCRIPTION: &str = "Lists the MCP servers of the configuration, with the names of their tools. With `server`, \
-     starts that server, and reads its tools again: they can be called afterwards.";
+     starts that server, and reads its tools again: they can be called afterwards. It then also lists the server's \
+     resources and prompts.";
 
 struct ListServers {
     servers: Weak<McpServers>,
@@ -37,9 +38,13 @@ pub(crate) fn list_servers(servers: Weak<McpServers>) -> Arc<dyn AnyTool> {
         "properties": {
             "server": text("Key of the server."),
             "state": text("running, stopped, or never listed."),
+            "problem": text("Why its last use failed."),
             "tools": texts("Names of its tools here."),
             "changed": texts("Names of those whose definition changed, so that a human is asked."),
-            "refused": texts("Tools that cannot be offered, with the reason."),
+            "refused": texts("Tools, resources and prompts that cannot be offered, with the reason."),
+            "resources": texts("URIs of its resources, for `mcp_resource_read`."),
+            "templates": texts("Templates of such URIs."),
+            "prompts": texts("Names of its prompts, for `mcp_prompt_get`."),
         },
         "required": ["server", "state", "tools"],
     });
@@ -75,9 +80,9 @@ impl ListServers {
     async fn list(&self, context: &Context, named: Option<&str>) -> Result<Value, ToolError> {
         let servers = self.servers()?;
         if let Some(named) = named {
-            let settings = known(&servers, named)?;
+            let settings = servers.known(named)?;
             servers.pool.forgive(named);
-            servers.connection(settings, context).await?;
+            servers.connection(settings, context, ListAge::Fresh).await?;
         }
         let shown =
             servers.parts.servers.iter().filter(|server| named.is_none_or(|named| server.key == named));
@@ -89,7 +94,20 @@ impl ListServers {
                 (running, _) => format!("running ({running})"),
             };
             let mut entry = json!({"server": settings.key, "state": state, "tools": view.tools});
-            for (field, names) in [("changed", view.changed), ("refused", view.refused)] {
+            if let Some(problem) = servers.problem(settings) {
+                entry["problem"] = problem.into();
+            }
+            let mut more = vec![("changed", view.changed), ("refused", view.refused)];
+            // Resources may be many, so only a server that is asked about shows its own.
+            if named.is_some() {
+                let content = servers.content_names(&settings.key);
+                more.extend([
+                    ("resources", content.resources),
+                    ("templates", content.templates),
+                    ("prompts", content.prompts),
+                ]);
+            }
+            for (field, names) in more {
                 if !names.is_empty() {
                     entry[field] = names.into();
                 }
@@ -98,14 +116,6 @@ impl ListServers {
         };
         Ok(json!({"servers": shown.map(entry).collect::<Vec<_>>()}))
     }
-}
-
-fn known<'a>(servers: &'a McpServers, named: &str) -> Result<&'a ServerSettings, ToolError> {
-    servers.settings(named).ok_or_else(|| {
-        let known: Vec<&str> = servers.parts.servers.iter().map(|server| server.key.as_str()).collect();
-        ToolError::new(Code::NotFound, format!("the configuration has no MCP server {named:?}"))
-            .hint(format!("its servers are: {}", known.join(", ")))
-    })
 }
 
 impl DynamicTool for ListServers {
@@ -130,7 +140,7 @@ impl DynamicTool for ListServers {
             return Ok(Plan::of(Vec::new()));
         };
         let servers = self.servers()?;
-        let settings = known(&servers, named)?;
+        let settings = servers.known(named)?;
         let effect = Effect::UseTool {
             server: settings.key.clone(),
             tool: "its list of tools".to_owned(),
@@ -138,12 +148,7 @@ impl DynamicTool for ListServers {
         };
         let level = settings.level.max(Level::Safe);
         let plan = Plan { level: Some(level), ..Plan::of(vec![effect]) };
-        match &settings.config {
-            ServerConfig::Stdio(_) => Ok(plan),
-            ServerConfig::Http(config) | ServerConfig::EventStream(config) => {
-                http_transport::plan(config, level, plan)
-            }
-        }
+        http_transport::plan_of(&settings.config, level, plan, servers.login(settings).as_ref())
     }
 
     fn answer_bytes(&self) -> u64 {

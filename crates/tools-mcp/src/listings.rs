@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_client::cache::ListingCache;
-use mcp_client::definition::Pins;
+use mcp_client::definition::{DefinitionHash, Pins};
 use serde::{Deserialize, Serialize};
 use tool::AnyTool;
 
@@ -44,6 +44,11 @@ impl AllPins {
     /// Returns the pins of a server.
     pub(crate) fn of(&self, server: &str) -> Pins {
         self.0.get(server).cloned().unwrap_or_default()
+    }
+
+    /// Returns the pinned hash of a definition.
+    pub(crate) fn hash_of(&self, server: &str, name: &str) -> Option<&DefinitionHash> {
+        self.0.get(server)?.hash_of(name)
     }
 
     pub(crate) fn set(&mut self, server: &str, pins: Pins) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fetch::web::Web;
 use tool::Timer;
+use vault::Vault;
 
 use crate::listings::Shelf;
 use crate::settings::ServerSettings;
@@ -22,6 +23,8 @@ pub struct ServersParts {
     pub timer: Arc<dyn Timer>,
     /// Client for servers behind URLs.
     pub web: Arc<Web>,
+    /// Vault with the logins of servers.
+    pub vault: Option<Arc<Vault>>,
     /// Version of this program, as servers see it.
     pub version: String,
     /// Names of the runtime's own tools.

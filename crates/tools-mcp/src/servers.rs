@@ -9,15 +9,18 @@ use mcp_client::definition::{DefinitionChange, DefinitionHash, ToolDefinition};
 use mcp_client::names::{ForeignName, offered_names};
 use mcp_client::offer::{OfferedTool, offer_all};
 use parking_lot::Mutex;
-use tool::{AnyTool, Context, Owner, Resource, ResourcePool, ToolError};
+use tool::{AnyTool, Code, ContentListener, Context, Owner, Resource, ResourcePool, ToolError};
 
 use crate::LONGEST_NAME;
-use crate::connection::Connection;
+use crate::connection::{Connection, ListAge};
+use crate::content_lists::{ContentLists, PublishedContent, prompt_pins};
 use crate::failure;
+use crate::health::{FAILURES, Failures};
 use crate::listings::{self, AllPins, ToolGroups};
 use crate::parts::ServersParts;
 use crate::pool::Pool;
 use crate::settings::ServerSettings;
+use crate::stored_login::StoredLogin;
 
 /// Maker of a tool from a definition; the last value is true if the definition differs from the pinned one.
 type MakeTool = fn(Weak<McpServers>, &ServerSettings, OfferedTool, &str, bool) -> Option<Arc<dyn AnyTool>>;
@@ -26,6 +29,10 @@ type MakeTool = fn(Weak<McpServers>, &ServerSettings, OfferedTool, &str, bool) -
 pub(crate) struct ToolMakers {
     /// Maker of the tool that lists the servers.
     pub(crate) list: fn(Weak<McpServers>) -> Arc<dyn AnyTool>,
+    /// Maker of the tool that reads resources.
+    pub(crate) resource: fn(Weak<McpServers>) -> Arc<dyn AnyTool>,
+    /// Maker of the tool that fills in prompts.
+    pub(crate) prompt: fn(Weak<McpServers>) -> Arc<dyn AnyTool>,
     /// Maker of a tool of a server.
     pub(crate) foreign: MakeTool,
 }
@@ -34,21 +41,51 @@ pub(crate) struct ToolMakers {
 pub struct McpServers {
     pub(crate) parts: ServersParts,
     makers: ToolMakers,
+    /// Tools of the runtime's own: they list the servers, read resources and fill in prompts.
+    pub(crate) own: OnceLock<[Arc<dyn AnyTool>; 3]>,
+    pub(crate) listeners: Mutex<Vec<ContentListener>>,
     pub(crate) pool: Pool,
-    state: Mutex<State>,
+    pub(crate) failures: Mutex<Failures>,
+    pub(crate) state: Mutex<State>,
     groups: OnceLock<Arc<dyn ToolGroups>>,
     myself: Weak<Self>,
 }
 
-struct State {
-    lists: ListingCache,
-    pins: AllPins,
+pub(crate) struct State {
+    pub(crate) lists: ListingCache,
+    pub(crate) pins: AllPins,
     /// Differences of changed definitions, by server and tool.
     differences: BTreeMap<(String, String), String>,
     /// Tools that callers have now, by server and tool.
     published: BTreeMap<(String, String), Published>,
     /// Reasons why callers do not have a tool that its server offers, by server and tool.
     left_out: BTreeMap<(String, String), String>,
+    /// Resources and prompts that callers have now.
+    pub(crate) content: Arc<PublishedContent>,
+}
+
+impl State {
+    /// Pins the definitions that are seen for the first time, and notes the differences of changed ones.
+    /// `of` is the key of the server, or that of its prompts.
+    fn pin_new(&mut self, of: &str, definitions: &[ToolDefinition]) {
+        let mut pins = self.pins.of(of);
+        self.differences.retain(|(other, _), _| other != of);
+        for change in pins.compare(definitions) {
+            match change {
+                DefinitionChange::Added { name, .. } => {
+                    if let Some(definition) = definitions.iter().find(|definition| definition.name == name) {
+                        pins.pin(definition);
+                    }
+                }
+                // The pin stays: what comes back must be the same.
+                DefinitionChange::Removed { .. } => {}
+                DefinitionChange::Changed { name, difference, .. } => {
+                    self.differences.insert((of.to_owned(), name), difference);
+                }
+            }
+        }
+        self.pins.set(of, pins);
+    }
 }
 
 struct Published {
@@ -73,6 +110,7 @@ impl McpServers {
     /// The reason, in words, if the pinned definitions cannot be read.
     pub(crate) fn new(parts: ServersParts, makers: ToolMakers) -> Result<Arc<Self>, String> {
         let (mut lists, pins) = listings::load(parts.shelf.as_ref())?;
+        let failures = Failures::load(parts.shelf.load(FAILURES).as_deref());
         let is_configured = |key: &str| parts.servers.iter().any(|server| server.key == key);
         lists.keep_only(is_configured);
         let state = State {
@@ -81,11 +119,15 @@ impl McpServers {
             differences: BTreeMap::new(),
             published: BTreeMap::new(),
             left_out: BTreeMap::new(),
+            content: Arc::default(),
         };
         Ok(Arc::new_cyclic(|myself| Self {
             parts,
             makers,
+            own: OnceLock::new(),
+            listeners: Mutex::default(),
             pool: Pool::default(),
+            failures: Mutex::new(failures),
             state: Mutex::new(state),
             groups: OnceLock::new(),
             myself: myself.clone(),
@@ -97,8 +139,11 @@ impl McpServers {
     /// # Errors
     /// The reason, in words, if a name is that of another tool.
     pub fn publish_to(&self, groups: Arc<dyn ToolGroups>) -> Result<(), String> {
-        groups.replace("mcp", vec![(self.makers.list)(self.myself.clone())])?;
-        // This is the first and only assignment.
+        let ToolMakers { list, resource, prompt, .. } = self.makers;
+        let own = [list, resource, prompt].map(|make| make(self.myself.clone()));
+        groups.replace(OWN_GROUP, own.iter().take(1).cloned().collect())?;
+        // These are the first and only assignments.
+        let _ = self.own.set(own);
         let _ = self.groups.set(groups);
         self.publish();
         Ok(())
@@ -108,7 +153,25 @@ impl McpServers {
         self.parts.servers.iter().find(|server| server.key == key)
     }
 
-    /// Returns the connection of the call's owner, with a list of tools that is current.
+    /// Returns the stored login of a server. A locked vault has none.
+    pub(crate) fn login(&self, settings: &ServerSettings) -> Option<StoredLogin> {
+        StoredLogin::of(self.parts.vault.as_deref()?, settings).ok().flatten()
+    }
+
+    /// Returns the settings of a server.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` with the known servers.
+    pub(crate) fn known(&self, named: &str) -> Result<&ServerSettings, ToolError> {
+        self.settings(named).ok_or_else(|| {
+            let known: Vec<&str> = self.parts.servers.iter().map(|server| server.key.as_str()).collect();
+            ToolError::new(Code::NotFound, format!("the configuration has no MCP server {named:?}"))
+                .hint(format!("its servers are: {}", known.join(", ")))
+        })
+    }
+
+    /// Returns the connection of the call's owner, with a list of tools that is current, and lists of resources and
+    /// prompts of this age.
     ///
     /// # Errors
     /// The error of the server.
@@ -116,11 +179,26 @@ impl McpServers {
         &self,
         settings: &ServerSettings,
         context: &Context,
+        age: ListAge,
+    ) -> Result<Arc<Connection>, ToolError> {
+        let connected = self.connected(settings, context, age).await;
+        self.note_health(settings, connected.as_ref().err(), context).await;
+        connected
+    }
+
+    async fn connected(
+        &self,
+        settings: &ServerSettings,
+        context: &Context,
+        age: ListAge,
     ) -> Result<Arc<Connection>, ToolError> {
         let (connection, is_new) = self.pool.connection(&self.parts, settings, context).await?;
-        connection.act_for(context, settings)?;
-        if connection.must_list(self.parts.timer.now()) || is_new {
-            self.list(settings, &connection, context.clock.now()).await?;
+        connection.act_for(context, &self.parts, settings).await?;
+        let now = self.parts.timer.now();
+        let lists_content = connection.must_list_content(now, age);
+        if connection.must_list(now) || is_new || lists_content {
+            // Boxed, because every call would be as large as the lists.
+            Box::pin(self.list(settings, &connection, context.clock.now(), lists_content)).await?;
         }
         Ok(connection)
     }
@@ -130,6 +208,7 @@ impl McpServers {
         settings: &ServerSettings,
         connection: &Connection,
         now: Timestamp,
+        lists_content: bool,
     ) -> Result<(), ToolError> {
         let facts = connection.client.facts();
         let definitions = if facts.offers.tools {
@@ -140,65 +219,57 @@ impl McpServers {
         };
         connection.set_tools(&definitions, self.parts.timer.now());
         let (tools, refused) = offer_all(&definitions);
+        let content = if lists_content {
+            ContentLists::read(&connection.client, self.parts.timer.as_ref()).await
+        } else {
+            let state = self.state.lock();
+            let stored = state.lists.server(&settings.key, &settings.identity);
+            stored.map(ContentLists::of).unwrap_or_default()
+        };
+        let prompts = content.prompt_definitions();
         let cached = CachedServer {
             config: settings.identity.clone(),
             listed_at: now.as_millisecond(),
             facts: facts.clone(),
             tools,
             refused,
-            prompts: Vec::new(),
-            resources: Vec::new(),
-            templates: Vec::new(),
+            prompts: content.prompts,
+            resources: content.resources,
+            templates: content.templates,
+            content_faults: content.faults,
         };
-        self.note(&settings.key, &definitions, cached);
+        {
+            let mut state = self.state.lock();
+            state.pin_new(&settings.key, &definitions);
+            state.pin_new(&prompt_pins(&settings.key), &prompts);
+            state.lists.insert(&settings.key, cached);
+        }
         self.save().await?;
         self.publish();
         Ok(())
     }
 
-    /// Notes a list: definitions that are seen for the first time are pinned, and the differences of others kept.
-    fn note(&self, server: &str, definitions: &[ToolDefinition], cached: CachedServer) {
-        let mut state = self.state.lock();
-        let mut pins = state.pins.of(server);
-        state.differences.retain(|(of, _), _| of != server);
-        for change in pins.compare(definitions) {
-            match change {
-                DefinitionChange::Added { name, .. } => {
-                    if let Some(definition) = definitions.iter().find(|definition| definition.name == name) {
-                        pins.pin(definition);
-                    }
-                }
-                // The pin stays: a tool that comes back must be the same.
-                DefinitionChange::Removed { .. } => {}
-                DefinitionChange::Changed { name, difference, .. } => {
-                    state.differences.insert((server.to_owned(), name), difference);
-                }
-            }
-        }
-        state.pins.set(server, pins);
-        state.lists.insert(server, cached);
-    }
-
-    /// Accepts the changed definition of a tool, which a human has allowed.
+    /// Accepts the changed definition of a tool or a prompt, which a human has allowed. `of` is the key of the server,
+    /// or that of its prompts.
     ///
     /// # Errors
     /// `ERUNTIME` if it cannot be stored.
-    pub(crate) async fn accept(&self, server: &str, definition: &ToolDefinition) -> Result<(), ToolError> {
+    pub(crate) async fn accept(&self, of: &str, definition: &ToolDefinition) -> Result<(), ToolError> {
         {
             let mut state = self.state.lock();
-            let mut pins = state.pins.of(server);
+            let mut pins = state.pins.of(of);
             pins.pin(definition);
-            state.pins.set(server, pins);
-            state.differences.remove(&(server.to_owned(), definition.name.clone()));
+            state.pins.set(of, pins);
+            state.differences.remove(&(of.to_owned(), definition.name.clone()));
         }
         self.save().await?;
         self.publish();
         Ok(())
     }
 
-    /// Returns the difference of a changed definition.
-    pub(crate) fn difference(&self, server: &str, tool: &str) -> Option<String> {
-        self.state.lock().differences.get(&(server.to_owned(), tool.to_owned())).cloned()
+    /// Returns the difference of a changed definition. `of` is the key of the server, or that of its prompts.
+    pub(crate) fn difference(&self, of: &str, name: &str) -> Option<String> {
+        self.state.lock().differences.get(&(of.to_owned(), name.to_owned())).cloned()
     }
 
     pub(crate) fn view(&self, settings: &ServerSettings) -> ServerView {
@@ -213,8 +284,17 @@ impl McpServers {
             changed: of_server()
                 .filter(|(_, published)| published.has_changed)
                 .map(|(_, published)| published.name.clone())
+                .chain(
+                    (state.content.sources.iter())
+                        .filter(|(_, source)| source.server == settings.key && source.has_changed)
+                        .map(|(name, _)| name.clone()),
+                )
                 .collect(),
-            refused: refused.map(|tool| format!("{}: {}", tool.tool, tool.reason)).chain(left_out).collect(),
+            refused: refused
+                .map(|tool| format!("{}: {}", tool.tool, tool.reason))
+                .chain(left_out)
+                .chain(cached.into_iter().flat_map(|cached| cached.content_faults.iter().cloned()))
+                .collect(),
             listed_at: cached.map(|cached| cached.listed_at),
         }
     }
@@ -237,6 +317,7 @@ impl McpServers {
     /// registered is left out, and takes no other one along.
     fn publish(&self) {
         let Some(groups) = self.groups.get() else { return };
+        self.publish_content(groups.as_ref());
         let mut state = self.state.lock();
         let mut wanted: Vec<(&ServerSettings, OfferedTool)> = Vec::new();
         for settings in &self.parts.servers {
@@ -254,8 +335,7 @@ impl McpServers {
             self.parts.servers.iter().map(|settings| (settings.key.as_str(), Vec::new())).collect();
         for ((settings, offered), name) in wanted.into_iter().zip(names) {
             let key = (settings.key.clone(), offered.tool.clone());
-            let pinned = state.pins.of(&settings.key);
-            let has_changed = pinned.hash_of(&offered.tool) != Some(&offered.hash);
+            let has_changed = state.pins.hash_of(&settings.key, &offered.tool) != Some(&offered.hash);
             let known = state.published.remove(&key).filter(|known| {
                 known.name == name && known.hash == offered.hash && known.has_changed == has_changed
             });
@@ -295,6 +375,9 @@ impl McpServers {
         (state.published, state.left_out) = (published, left_out);
     }
 }
+
+/// Name of the group of the runtime's own tools about servers.
+pub(crate) const OWN_GROUP: &str = "mcp";
 
 /// Returns the name of the group of a server.
 fn group_of(server: &str) -> String {

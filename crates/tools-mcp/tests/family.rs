@@ -54,6 +54,7 @@ fn parts() -> ServersParts {
         shelf: Arc::new(NoShelf),
         timer: Arc::new(NoTime),
         web: Arc::default(),
+        vault: None,
         version: "1".to_owned(),
         reserved: BTreeSet::new(),
     }
@@ -67,6 +68,52 @@ fn every_tool_has_a_good_name_schema_and_example() {
     let tools = registered.0.lock().clone();
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["mcp_servers"]);
     check_family(&tools, Workspace::new);
+}
+
+#[test]
+fn the_tools_for_resources_and_prompts_are_there_once_a_server_offers_them() {
+    let entries = json!({"a": {"command": "x"}});
+    let settings = ServersSettings::read(entries.as_object().unwrap()).servers;
+    for (resources, prompts) in [(true, false), (false, true), (true, true)] {
+        let mut lists = ListingCache::default();
+        let mut server = cached(&settings[0].identity);
+        server.facts.offers = Offers { resources, prompts, ..Offers::default() };
+        lists.insert("a", server);
+        let shelf = Arc::new(Lists(lists.text()));
+        let servers =
+            tools_mcp::servers(ServersParts { servers: settings.clone(), shelf, ..parts() }).unwrap();
+        let registered = Arc::new(Registered::default());
+        servers.publish_to(registered.clone()).unwrap();
+        let tools = registered.0.lock().clone();
+        for tool in &tools {
+            for schema in [tool.input_schema(), tool.output_schema()] {
+                assert_eq!(tool::subset_violations(schema), Vec::<String>::new(), "{}", tool.name());
+            }
+        }
+        let has = |name: &str| tools.iter().any(|tool| tool.name() == name);
+        assert_eq!((has("mcp_resource_read"), has("mcp_prompt_get")), (resources, prompts));
+    }
+}
+
+/// Returns the stored lists of a server that has nothing.
+fn cached(identity: &str) -> CachedServer {
+    CachedServer {
+        config: identity.to_owned(),
+        listed_at: 0,
+        facts: ServerFacts {
+            revision: Revision::V20251125,
+            name: "x".to_owned(),
+            version: "1".to_owned(),
+            offers: Offers::default(),
+            instructions: None,
+        },
+        tools: Vec::new(),
+        refused: Vec::new(),
+        prompts: Vec::new(),
+        resources: Vec::new(),
+        templates: Vec::new(),
+        content_faults: Vec::new(),
+    }
 }
 
 /// A shelf with stored lists.
@@ -104,25 +151,9 @@ fn a_tool_that_cannot_be_registered_takes_no_other_one_along() {
     let definition = |name| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
     let definitions = json!([definition("one"), definition("two")]).to_string();
     let (tools, _) = offer_all(&serde_json::from_str::<Vec<_>>(&definitions).unwrap());
-    let facts = ServerFacts {
-        revision: Revision::V20251125,
-        name: "x".to_owned(),
-        version: "1".to_owned(),
-        offers: Offers::default(),
-        instructions: None,
-    };
     let mut lists = ListingCache::default();
     for server in &settings {
-        let cached = CachedServer {
-            config: server.identity.clone(),
-            listed_at: 0,
-            facts: facts.clone(),
-            tools: tools.clone(),
-            refused: Vec::new(),
-            prompts: Vec::new(),
-            resources: Vec::new(),
-            templates: Vec::new(),
-        };
+        let cached = CachedServer { tools: tools.clone(), ..cached(&server.identity) };
         lists.insert(&server.key, cached);
     }
     let parts = ServersParts { servers: settings, shelf: Arc::new(Lists(lists.text())), ..parts() };

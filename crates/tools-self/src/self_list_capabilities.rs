@@ -43,7 +43,7 @@ pub struct Output {
 struct Capability {
     /// Name of the tool.
     name: String,
-    /// `built_in` or `plugin`.
+    /// `built_in`, `plugin`, or `mcp_server` for a server that cannot be used.
     r#type: String,
     /// Purpose of the tool.
     description: String,
@@ -51,7 +51,7 @@ struct Capability {
     permission_level: String,
     /// `ready`, or the reason why the tool cannot be used.
     status: String,
-    /// Time of creation, RFC 3339.
+    /// Time of creation, or of a server's failure, RFC 3339.
     created_at: String,
 }
 

@@ -9,7 +9,7 @@ const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25
 #[tokio::test(start_paused = true)]
 async fn a_client_of_2025_11_25_shakes_hands_lists_and_calls() {
     let mut client = Client::of(&Fake::new());
-    insta::assert_snapshot!(client.shake_hands("2025-11-25", json!({})).await, @r#"{"jsonrpc":"2.0","id":"hello","result":{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},"tools":{"listChanged":true}},"serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}"#);
+    insta::assert_snapshot!(client.shake_hands("2025-11-25", json!({})).await, @r#"{"jsonrpc":"2.0","id":"hello","result":{"protocolVersion":"2025-11-25","capabilities":{"logging":{},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}"#);
     insta::assert_snapshot!(client.ask(json!(1), "ping", json!({})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     let list = client.ask(json!(2), "tools/list", json!({})).await;
     assert_eq!(list["result"].as_object().unwrap().len(), 1, "{list}");
@@ -30,7 +30,7 @@ async fn a_client_of_2025_11_25_shakes_hands_lists_and_calls() {
 async fn a_client_of_2026_07_28_needs_no_handshake() {
     let mut client = Client::of(&Fake::new());
     let meta = || modern_meta(&json!({}));
-    insta::assert_snapshot!(client.ask(json!(1), "server/discover", json!({"_meta": meta()})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2024-11-05","2025-03-26","2025-06-18","2025-11-25","2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},"tools":{"listChanged":true}},"ttlMs":60000,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}}"#);
+    insta::assert_snapshot!(client.ask(json!(1), "server/discover", json!({"_meta": meta()})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2024-11-05","2025-03-26","2025-06-18","2025-11-25","2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"logging":{},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"ttlMs":60000,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}}"#);
     let mut list = client.ask(json!(2), "tools/list", json!({"_meta": meta()})).await;
     let tools = list["result"]["tools"].take();
     assert_eq!(tools.as_array().unwrap().len(), 10);

@@ -7,6 +7,7 @@ mod device;
 mod forge;
 mod forge_account;
 mod loopback;
+mod mcp;
 mod rules;
 mod token_source;
 
@@ -34,7 +35,7 @@ use crate::host_environment::HostEnvironment;
 use crate::places::{VAULT_FOLDER, state_folder};
 use crate::report::{note, warn};
 use crate::signals::Signals;
-use asking::{ask, bearer};
+use asking::{ask, bearer, confirmed};
 use loopback::{Answer, Loopback};
 
 pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, Failure> {
@@ -51,6 +52,7 @@ pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, 
         LoginCommand::Host(arguments) => {
             forge::login(global, &arguments.host, arguments.kind.into(), &arguments.login)
         }
+        LoginCommand::Mcp(arguments) => mcp::login(global, &arguments),
     }
 }
 
@@ -95,6 +97,7 @@ pub(super) fn logout(global: &Global, command: &LogoutCommand) -> Result<ExitCod
             forge::logout(global, &host, Some(ForgeKind::Gitlab))
         }
         LogoutCommand::Host { host } => forge::logout(global, host, None),
+        LogoutCommand::Mcp { server } => mcp::logout(global, server),
     }
 }
 
@@ -138,8 +141,10 @@ impl<'a> Account<'a> {
         if arguments.open {
             open_browser(&address);
         }
-        let answer = tokio::time::timeout(arguments.wait, listening.answer(&attempt)).await;
-        let code = match answer {
+        let answer =
+            tokio::time::timeout(arguments.wait, listening.answer(|state| attempt.is_answered_by(state)))
+                .await;
+        let code = match answer.map(|answered| answered.answer) {
             Err(_) => {
                 return Err("nobody answered in time; run the command again with a longer --wait".into());
             }

@@ -1,5 +1,6 @@
 //! Discovery of the authorization server of a server (RFC 9728, RFC 8414, `OpenID` Connect Discovery).
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
@@ -8,7 +9,7 @@ use super::exchange::{OAuthError, Reach, checked_url, texts};
 use crate::error::line;
 
 /// Authorization server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationServer {
     /// Issuer: its identifier, compared letter by letter.
     pub issuer: String,
@@ -29,7 +30,7 @@ pub struct AuthorizationServer {
 }
 
 /// Result of a discovery.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discovery {
     /// Identifier of the server as a resource (RFC 8707).
     pub resource: String,

@@ -1,5 +1,6 @@
 //! Identity of this client at an authorization server.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::discovery::AuthorizationServer;
@@ -42,7 +43,8 @@ impl std::fmt::Debug for RegisteredClient {
 }
 
 /// Proof of a client at the token endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TokenEndpointAuth {
     /// No secret: PKCE alone.
     None,

@@ -104,6 +104,14 @@ impl Login {
         &self.url
     }
 
+    /// Returns true if a redirection with this state belongs to the login. The comparison takes constant time for texts
+    /// of one length.
+    pub fn is_answered_by(&self, state: &str) -> bool {
+        let own = self.state.reveal();
+        let differs = own.bytes().zip(state.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+        state.len() == own.len() && differs == 0
+    }
+
     /// Checks the redirection, and exchanges its code for tokens. `query` is what follows `?` in the URL to which
     /// the browser returned. The login is used up, whatever comes of it.
     ///
@@ -111,11 +119,12 @@ impl Login {
     /// [`OAuthError`]; among them a redirection of another login, and another issuer.
     pub async fn finish(self, reach: Reach<'_>, query: &str) -> Result<Tokens, OAuthError> {
         let code = self.code(query)?;
-        let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "authorization_code");
-        form.append_pair("code", &code);
-        form.append_pair("redirect_uri", &self.redirect);
-        form.append_pair("code_verifier", self.verifier.reveal());
+        let form = vec![
+            ("grant_type", "authorization_code"),
+            ("code", &code),
+            ("redirect_uri", &self.redirect),
+            ("code_verifier", self.verifier.reveal()),
+        ];
         exchange(reach, &self.discovery, &self.client, form).await
     }
 
@@ -126,7 +135,7 @@ impl Login {
             let first = found.next().map(|(_, value)| value.into_owned());
             if found.next().is_some() { Err(wrong("a parameter occurs twice")) } else { Ok(first) }
         };
-        if one("state")?.as_deref() != Some(self.state.reveal()) {
+        if !one("state")?.is_some_and(|state| self.is_answered_by(&state)) {
             return Err(wrong("its state is another one"));
         }
         // Checked before anything else is read: an error of another server is none of this login.
@@ -156,19 +165,17 @@ pub async fn refresh(
     client: &RegisteredClient,
     token: &Secret,
 ) -> Result<Tokens, OAuthError> {
-    let mut form = Serializer::new(String::new());
-    form.append_pair("grant_type", "refresh_token");
-    form.append_pair("refresh_token", token.reveal());
+    let form = vec![("grant_type", "refresh_token"), ("refresh_token", token.reveal())];
     exchange(reach, discovery, client, form).await
 }
 
-async fn exchange(
+async fn exchange<'a>(
     reach: Reach<'_>,
-    discovery: &Discovery,
-    client: &RegisteredClient,
-    mut form: Serializer<'_, String>,
+    discovery: &'a Discovery,
+    client: &'a RegisteredClient,
+    mut form: Vec<(&'a str, &'a str)>,
 ) -> Result<Tokens, OAuthError> {
-    form.append_pair("resource", &discovery.resource);
+    form.push(("resource", &discovery.resource));
     let mut headers = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
     let secret = client.secret.as_deref().unwrap_or_default();
     match TokenEndpointAuth::of(client, &discovery.server) {
@@ -179,14 +186,15 @@ async fn exchange(
             headers.push(("authorization".to_owned(), format!("Basic {}", BASE64_STANDARD.encode(pair))));
         }
         TokenEndpointAuth::Post => {
-            form.append_pair("client_id", &client.id);
-            form.append_pair("client_secret", secret);
+            form.push(("client_id", &client.id));
+            form.push(("client_secret", secret));
         }
         TokenEndpointAuth::None => {
-            form.append_pair("client_id", &client.id);
+            form.push(("client_id", &client.id));
         }
     }
-    let reply = reach.post(&discovery.server.token_endpoint, headers, form.finish()).await?;
+    let body = Serializer::new(String::new()).extend_pairs(form).finish();
+    let reply = reach.post(&discovery.server.token_endpoint, headers, body).await?;
     if reply.status != 200 {
         return Err(refusal(&reply));
     }

@@ -57,6 +57,7 @@ fn a_cache_of_300_tools_of_20_servers_is_read_whole() {
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
+            content_faults: Vec::new(),
         };
         cache.insert(&format!("server{server}"), entry);
     }

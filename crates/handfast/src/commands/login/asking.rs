@@ -1,5 +1,6 @@
 //! Requests of the user's own commands to the servers of a login.
 
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
@@ -7,10 +8,11 @@ use fetch::dial::Permission;
 use fetch::web::{Web, WebRequest};
 use fetch::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::cli::Global;
 use crate::commands::Failure;
 
 /// Maximum time for an answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of an answer in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
@@ -71,4 +73,18 @@ pub(super) fn bearer(token: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let mut value = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).ok()?;
     value.set_sensitive(true);
     Some((HeaderName::from_static("authorization"), value))
+}
+
+/// Asks a question at the terminal. Without a terminal, only `yes` is one.
+pub(super) fn confirmed(global: &Global, yes: bool, question: &str) -> Result<bool, Failure> {
+    if yes {
+        return Ok(true);
+    }
+    if global.no_input || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(false);
+    }
+    write!(io::stderr(), "{question} [y/N] ")?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }

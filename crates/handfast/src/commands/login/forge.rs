@@ -2,7 +2,6 @@
 //! placeholder.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use fetch::web::Web;
@@ -13,7 +12,7 @@ use vault::{Change, Entry, ForgeKind, ForgeLogin, HostRule, Vault};
 
 use super::forge_account::{self, ForgeAccount};
 use super::token_source::{self, FoundToken};
-use super::{check_vault, device, rules};
+use super::{check_vault, confirmed, device, rules};
 use crate::cli::Global;
 use crate::cli_login::{ForgeLoginOptions, Place, TokenSource};
 use crate::clock::SystemClock;
@@ -135,7 +134,7 @@ fn token(
             "Take the token that {program} uses for {place}? Calls never see it, but it may reach everything \
              that you reach there."
         );
-        confirmed(global, options, &question)
+        confirmed(global, options.yes, &question)
     };
     Ok(match options.from {
         TokenSource::Paste => Some((token_source::pasted(place, kind)?, None)),
@@ -225,23 +224,9 @@ fn add_rules(
     }
     let shown = rules::shown(&missing);
     let asks = format!("Calls need these rules:\n{shown}\nAdd them to your configuration?");
-    if options.no_rules || !confirmed(global, options, &asks)? {
+    if options.no_rules || !confirmed(global, options.yes, &asks)? {
         note(&format!("calls cannot use it before your configuration has\n{shown}"));
         return Ok(());
     }
     rules::add(global, &missing)
-}
-
-/// Asks a question at the terminal. Without a terminal, only `--yes` is a yes.
-fn confirmed(global: &Global, options: &ForgeLoginOptions, question: &str) -> Result<bool, Failure> {
-    if options.yes {
-        return Ok(true);
-    }
-    if global.no_input || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(false);
-    }
-    write!(io::stderr(), "{question} [y/N] ")?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tools_work::oauth::Attempt;
 use url::form_urlencoded::parse;
 
 /// Maximum size of a request's head in bytes.
@@ -25,7 +24,13 @@ pub(super) struct Loopback {
     port: u16,
 }
 
-/// The answer from the browser.
+/// The answer from the browser, and the query of its request.
+pub(super) struct BrowserAnswer {
+    pub(super) answer: Answer,
+    pub(super) query: String,
+}
+
+/// The meaning of an answer.
 pub(super) enum Answer {
     /// Authorization code that is exchanged for tokens.
     Code(String),
@@ -48,8 +53,8 @@ impl Loopback {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Waits for the answer to this attempt, regardless of other requests before it.
-    pub(super) async fn answer(self, attempt: &Attempt) -> Answer {
+    /// Waits for the answer with a state for which `is_own` is true, regardless of other requests before it.
+    pub(super) async fn answer(self, is_own: impl Fn(&str) -> bool) -> BrowserAnswer {
         let mut under_way = JoinSet::new();
         loop {
             tokio::select! {
@@ -58,8 +63,8 @@ impl Loopback {
                 }
                 Some(read) = under_way.join_next() => {
                     let Ok(Ok(Some((head, stream)))) = read else { continue };
-                    let found = self.read(&head, attempt);
-                    let (status, text) = match &found {
+                    let found = self.read(&head, &is_own);
+                    let (status, text) = match found.as_ref().map(|found| &found.answer) {
                         Some(Answer::Code(_)) => ("200 OK", "Handfast has the answer. The terminal shows the result."),
                         Some(Answer::Denied(_)) => ("200 OK", "Nobody was logged in."),
                         None => ("404 Not Found", "There is nothing here."),
@@ -80,7 +85,7 @@ impl Loopback {
     }
 
     /// Parses the answer from a request, or returns `None` if the request is not an answer.
-    fn read(&self, head: &str, attempt: &Attempt) -> Option<Answer> {
+    fn read(&self, head: &str, is_own: impl Fn(&str) -> bool) -> Option<BrowserAnswer> {
         let mut lines = head.split("\r\n");
         let mut words = lines.next()?.split(' ');
         let (method, path) = (words.next()?, words.next()?);
@@ -97,15 +102,16 @@ impl Loopback {
             let mut all = parse(query.as_bytes()).filter(|(name, _)| name == wanted).map(|(_, value)| value);
             all.next().filter(|_| all.next().is_none())
         };
-        if !attempt.is_answered_by(&one("state")?) {
+        if !is_own(&one("state")?) {
             return None;
         }
-        match (one("code"), one("error")) {
-            (Some(code), None) if !code.is_empty() => Some(Answer::Code(code.into_owned())),
-            (_, error) => Some(Answer::Denied(
+        let answer = match (one("code"), one("error")) {
+            (Some(code), None) if !code.is_empty() => Answer::Code(code.into_owned()),
+            (_, error) => Answer::Denied(
                 error.map_or_else(|| "no reason was given".to_owned(), std::borrow::Cow::into_owned),
-            )),
-        }
+            ),
+        };
+        Some(BrowserAnswer { answer, query: query.to_owned() })
     }
 }
 
