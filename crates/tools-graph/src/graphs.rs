@@ -407,6 +407,85 @@ mod tests {
         assert_eq!(open.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
     }
 
+    /// Returns the same workspace as a process finds it that starts now.
+    fn restarted(world: World) -> World {
+        World::new(world.workspace)
+    }
+
+    fn is_opened(world: &World) -> Vec<bool> {
+        world.graphs.views.lock().iter().map(|kept| kept.view.lock().is_opened()).collect()
+    }
+
+    fn functions(world: &World) -> String {
+        let found = world.ask("MATCH (f:Function) RETURN f.name AS n ORDER BY n").unwrap();
+        found["rows"].as_array().unwrap().iter().map(|row| row["n"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_unchanged_workspace_opens_its_graph_and_an_edit_after_it_is_seen() {
+        let mut world = World::new(
+            Workspace::new().with_files(&[("a.py", "def a():\n    b()\n"), ("b.rs", "fn b() {}\n")]),
+        );
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![false]));
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![true]));
+        world.workspace.write("b.rs", "fn c() {}\nfn d() { c() }\n");
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("acd", vec![false]));
+        let calls = "MATCH (f)-[:CALLS]->(g:Function) RETURN f.name AS f, g.name AS g";
+        assert_eq!(world.ask(calls).unwrap()["rows"], serde_json::json!([{"f": "d", "g": "c"}]));
+        // A patched graph is kept when the runtime ends.
+        world.graphs.stop(&Owner::Runtime);
+        world.graphs.join(&Owner::Runtime);
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("acd", vec![true]));
+        std::fs::remove_file(world.workspace.at("a.py")).unwrap();
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("cd", vec![false]));
+        world.workspace.write("b.rs", "fn e() {}\n");
+        world = restarted(world);
+        assert_eq!(
+            (functions(&world).as_str(), is_opened(&world)),
+            ("e", vec![false]),
+            "it was changed since"
+        );
+    }
+
+    #[test]
+    fn an_opened_graph_has_only_the_files_that_the_call_may_read() {
+        let workspace = Workspace::new()
+            .with_files(&[("open.py", "def a():\n    pass\n"), ("closed/m.py", "def z():\n    pass\n")]);
+        let mut world = World::new(workspace);
+        assert_eq!(functions(&world), "az", "the control");
+        for _ in 0..2 {
+            let denies = DenyNames { read: &["closed"], write: &[] };
+            world = World::new(world.workspace.guarded(denies));
+            assert_eq!(functions(&world), "a");
+        }
+        assert_eq!(is_opened(&world), [true]);
+        world = World::new(world.workspace.guarded(DenyNames { read: &[], write: &[] }));
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("az", vec![true]));
+    }
+
+    #[test]
+    fn facts_that_are_damaged_after_the_opening_are_read_from_the_files() {
+        let mut world = World::new(
+            Workspace::new().with_files(&[("a.py", "def a():\n    pass\n"), ("b.py", "def b():\n    a()\n")]),
+        );
+        assert_eq!(functions(&world), "ab");
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![true]));
+        for name in world.workspace.names("../facts") {
+            if name.ends_with(".facts") {
+                let path = world.workspace.at(&format!("../facts/{name}"));
+                let mut content = std::fs::read(&path).unwrap();
+                let half = content.len() / 2;
+                content[half..].fill(0);
+                std::fs::write(&path, content).unwrap();
+            }
+        }
+        world.workspace.write("c.py", "def c():\n    pass\n");
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("abc", vec![false]));
+    }
+
     #[test]
     fn a_folder_for_facts_that_cannot_be_used_costs_time_alone() {
         let world = World::new(

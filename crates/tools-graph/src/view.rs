@@ -117,7 +117,10 @@ impl View {
         self.index = CodeIndex::new(ExtractLimits::default());
         let updated = self.try_update(context, roots, listing, stores, is_ended)?;
         updated.ok_or_else(|| {
-            ToolError::new(tool::Code::Internal, "the code graph lost facts that it does not leave to its store")
+            ToolError::new(
+                tool::Code::Internal,
+                "the code graph lost facts that it does not leave to its store",
+            )
         })
     }
 
@@ -256,6 +259,12 @@ impl View {
             return None;
         }
         Some(Unkept { graph, key })
+    }
+
+    /// Returns true if the graph was opened, and has followed no change since.
+    #[cfg(test)]
+    pub(crate) fn is_opened(&self) -> bool {
+        self.live.is_opened()
     }
 
     /// Keeps the relationships for the next start.

@@ -71,7 +71,10 @@ impl LiveGraph {
     /// graph yet.
     pub fn is_worn(&self, index: &CodeIndex) -> bool {
         self.opened.is_none()
-            && self.whole.as_ref().is_none_or(|whole| Difference::new(whole, index).weight > whole.allowance() / 2)
+            && self
+                .whole
+                .as_ref()
+                .is_none_or(|whole| Difference::new(whole, index).weight > whole.allowance() / 2)
     }
 }
 

@@ -68,7 +68,9 @@ impl PatchedGraph {
     pub fn keep(&self, key: &[u8; 32], folder: &GraphFolder) -> io::Result<()> {
         let bytes = match self.unpatched() {
             Some(graph) => graph.to_bytes(),
-            None => MemoryGraph::copy_of(self).map_err(|error: BuildError| io::Error::other(error))?.to_bytes(),
+            None => {
+                MemoryGraph::copy_of(self).map_err(|error: BuildError| io::Error::other(error))?.to_bytes()
+            }
         };
         folder.save(key, &bytes)
     }
@@ -92,12 +94,14 @@ impl Whole {
 /// Returns the node of each place of a graph.
 fn places(graph: &MemoryGraph) -> FastMap<Place, NodeId> {
     let label = |name: &str| (0..).zip(graph.labels()).find(|(_, known)| &***known == name);
-    let [repo, folder, file, external] =
-        ["Repo", "Directory", "File", "External"].map(|name| label(name).map(|(number, _)| cypher::LabelId(number)));
-    let key = |name: &str| (0..).map(cypher::KeyId).zip(graph.property_keys()).find(|(_, known)| &***known == name);
+    let [repo, folder, file, external] = ["Repo", "Directory", "File", "External"]
+        .map(|name| label(name).map(|(number, _)| cypher::LabelId(number)));
+    let key =
+        |name: &str| (0..).map(cypher::KeyId).zip(graph.property_keys()).find(|(_, known)| &***known == name);
     let [id, path, qualified, language] =
         ["id", "path", "qualified_name", "language"].map(|name| key(name).map(|(key, _)| key));
-    let text = |node: NodeId, key: Option<cypher::KeyId>| match key.map(|key| graph.node_property(node, key)) {
+    let text = |node: NodeId, key: Option<cypher::KeyId>| match key.map(|key| graph.node_property(node, key))
+    {
         Some(Value::String(text)) => text,
         _ => Arc::from(""),
     };
@@ -113,7 +117,9 @@ fn places(graph: &MemoryGraph) -> FastMap<Place, NodeId> {
             Place::File(text(node, path))
         } else if first == external {
             let language = text(node, language);
-            let Some(family) = Family::ALL.into_iter().find(|family| family.name() == &*language) else { continue };
+            let Some(family) = Family::ALL.into_iter().find(|family| family.name() == &*language) else {
+                continue;
+            };
             Place::External(family, text(node, qualified))
         } else {
             Place::Symbol(text(node, id))

@@ -233,6 +233,30 @@ fn old_graphs_are_dropped_and_queries_of_an_opened_one_have_its_index() {
     let mut resolved = CodeIndex::build(&files, ExtractLimits::default());
     assert!(none.open(&mut resolved, &process.graphs).is_none(), "it is not lazy");
     let mut lazy = CodeIndex::lazy(ExtractLimits::default());
-    lazy.apply(vec![Change::Written { path: "a.rs".to_owned(), content: b"fn f() {}".to_vec() }], &mut NoStore);
+    lazy.apply(
+        vec![Change::Written { path: "a.rs".to_owned(), content: b"fn f() {}".to_vec() }],
+        &mut NoStore,
+    );
     assert!(none.open(&mut lazy, &process.graphs).is_none(), "it has resolved something");
+}
+
+#[test]
+fn another_version_of_a_grammar_needs_another_version_of_the_extraction() {
+    let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
+    let packages = lock.split("[[package]]").filter_map(|package| {
+        let field = |name: &str| package.lines().find_map(|line| line.strip_prefix(name)?.strip_suffix('"'));
+        Some((field("name = \"")?, field("version = \"")?))
+    });
+    let grammars = packages.filter(|(name, _)| name.starts_with("tree-sitter"));
+    let grammars: Vec<String> = grammars.map(|(name, version)| format!("{name} {version}")).collect();
+    let known = "tree-sitter 0.27.1, tree-sitter-bash 0.25.1, tree-sitter-c 0.24.2, tree-sitter-c-sharp 0.23.5, \
+                 tree-sitter-cpp 0.23.4, tree-sitter-go 0.25.0, tree-sitter-java 0.23.5, \
+                 tree-sitter-javascript 0.25.0, tree-sitter-language 0.1.9, tree-sitter-php 0.25.1, \
+                 tree-sitter-python 0.25.0, tree-sitter-ruby 0.23.1, tree-sitter-rust 0.24.2, \
+                 tree-sitter-typescript 0.23.2";
+    assert_eq!(
+        (codegraph::EXTRACTOR_VERSION, grammars.join(", ").as_str()),
+        (4, known),
+        "change EXTRACTOR_VERSION with a grammar: what was kept is of the earlier one"
+    );
 }

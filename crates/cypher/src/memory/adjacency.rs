@@ -63,8 +63,10 @@ impl Adjacency {
         if !is_sorted {
             return None;
         }
-        let link =
-            |(number, end): (u32, &u32)| Link { relationship: RelationshipId(number), neighbour: NodeId(*end) };
+        let link = |(number, end): (u32, &u32)| Link {
+            relationship: RelationshipId(number),
+            neighbour: NodeId(*end),
+        };
         Some(Self { offsets, links: (0_u32..).zip(ends).map(link).collect(), types })
     }
 

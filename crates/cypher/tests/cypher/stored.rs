@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cypher::{Graph, GraphBuilder, KeyId, LabelId, List, MemoryGraph, NodeId, RelationshipId, Side, TypeId, Value};
+use cypher::{
+    Graph, GraphBuilder, KeyId, LabelId, List, MemoryGraph, NodeId, RelationshipId, Side, TypeId, Value,
+};
 
 use crate::small::{graph, rows};
 
@@ -33,7 +35,10 @@ fn everything(graph: &dyn Graph) -> Vec<String> {
     for kind in (0..).map(TypeId).take(graph.relationship_types().len()) {
         all.push(format!("{}", graph.count_of_type(kind)));
         for label in (0..).map(LabelId).take(graph.labels().len()) {
-            all.push(format!("{:?}", [Side::Outgoing, Side::Incoming].map(|side| graph.count_at(kind, side, label))));
+            all.push(format!(
+                "{:?}",
+                [Side::Outgoing, Side::Incoming].map(|side| graph.count_at(kind, side, label))
+            ));
             all.push(format!("{:?}", graph.nodes_with_label(label)));
         }
     }
@@ -116,7 +121,8 @@ fn forged_bytes_are_refused_or_give_a_graph_that_can_be_asked() {
                             "MATCH (a {name: 'f7'})-[*1..3]-(b) RETURN count(*)",
                             "MATCH p = shortestPath((a {id: 3})-[*..4]->(b {id: 9})) RETURN length(p)",
                         ] {
-                            let options = cypher::Options { strict_names: false, ..cypher::Options::default() };
+                            let options =
+                                cypher::Options { strict_names: false, ..cypher::Options::default() };
                             // An error of the query, such as a limit, is an answer too.
                             drop(cypher::query(&graph, query, &cypher::Parameters::new(), &options));
                         }
