@@ -244,18 +244,17 @@ impl CodeIndex {
             store.save(&key, &facts);
         }
         self.asleep.remove(&path);
-        self.insert(path, SleepingFile { key, content: hash, size: content.len() }, facts);
+        self.insert(path, &SleepingFile { key, content: hash, size: content.len() }, facts);
         usize::from(is_new)
     }
 
     /// Adds a file with its facts.
-    fn insert(&mut self, path: Arc<str>, file: SleepingFile, facts: FileFacts) {
+    fn insert(&mut self, path: Arc<str>, file: &SleepingFile, facts: FileFacts) {
         let keys = SymbolKeys::new(&path, &facts);
-        let SleepingFile { key, content, size } = file;
         let file = IndexedFile {
-            key,
-            content,
-            size,
+            key: file.key,
+            content: file.content,
+            size: file.size,
             interface: Arc::new(Interface::new(&facts, &keys)),
             keys: Arc::new(keys),
             symbols: self.names.of_file(&facts),

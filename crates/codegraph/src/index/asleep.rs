@@ -42,7 +42,7 @@ impl CodeIndex {
         let mut is_whole = true;
         for (path, file) in std::mem::take(&mut self.asleep) {
             match store.load(&file.key) {
-                Some(facts) => self.insert(path, file, facts),
+                Some(facts) => self.insert(path, &file, facts),
                 None => is_whole = false,
             }
         }

@@ -87,7 +87,12 @@ impl MemoryGraph {
         }
         let mut indexes = Vec::new();
         for _ in 0..count {
-            indexes.push(index(&mut reader, nodes)?);
+            let has_index = reader.number()? == 1;
+            let found = index(&mut reader, nodes)?;
+            if !has_index && !found.entries().is_empty() {
+                return None;
+            }
+            indexes.push(has_index.then_some(found));
         }
         if !reader.is_at_end() {
             return None;
@@ -132,7 +137,7 @@ fn columns(reader: &mut Reader<'_>, keys: usize, rows: usize, texts: &[Arc<str>]
     let mut columns = Vec::new();
     for _ in 0..count {
         let bits = reader.words()?;
-        let spare = (rows % 64 != 0).then(|| u64::MAX << (rows % 64));
+        let spare = (!rows.is_multiple_of(64)).then(|| u64::MAX << (rows % 64));
         let has_spare = bits.len() == rows.div_ceil(64)
             && spare.is_some_and(|spare| bits.last().is_some_and(|last| last & spare != 0));
         if bits.len() > rows.div_ceil(64) || has_spare {
@@ -148,16 +153,12 @@ fn columns(reader: &mut Reader<'_>, keys: usize, rows: usize, texts: &[Arc<str>]
     Some(Columns(columns))
 }
 
-/// Reads the index of a key; the inner `None` is a key without one.
-fn index(reader: &mut Reader<'_>, nodes: usize) -> Option<Option<Index>> {
-    let has_index = reader.number()? == 1;
+/// Reads the index of a key; that of a key without one is empty.
+fn index(reader: &mut Reader<'_>, nodes: usize) -> Option<Index> {
     let (hashes, numbers) = (reader.numbers()?, reader.numbers()?);
     if hashes.len() != numbers.len() || numbers.iter().any(|node| *node as usize >= nodes) {
         return None;
     }
     let entries: Vec<(u32, NodeId)> = hashes.into_iter().zip(numbers.into_iter().map(NodeId)).collect();
-    if !entries.is_sorted() || !has_index && !entries.is_empty() {
-        return None;
-    }
-    Some(has_index.then(|| Index::of_entries(entries)))
+    entries.is_sorted().then(|| Index::of_entries(entries))
 }

@@ -37,7 +37,9 @@ impl Writer {
             Values::Mixed(values) => {
                 self.byte(MIXED);
                 self.count(values.len());
-                values.iter().for_each(|value| self.value(value));
+                for value in values {
+                    self.value(value);
+                }
             }
         }
     }
@@ -65,7 +67,9 @@ impl Writer {
             Value::List(list) => {
                 self.byte(LIST);
                 self.count(list.items().len());
-                list.items().iter().for_each(|item| self.value(item));
+                for item in list.items() {
+                    self.value(item);
+                }
             }
             // No property is one of these, and no reader takes this byte.
             Value::Null | Value::Map(_) | Value::Node(_) | Value::Relationship(_) | Value::Path(_) => {

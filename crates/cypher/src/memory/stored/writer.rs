@@ -59,13 +59,17 @@ impl Writer {
     /// Writes a list of numbers of 64 bits.
     pub(super) fn words(&mut self, words: &[u64]) {
         self.count(words.len());
-        words.iter().for_each(|word| self.word(*word));
+        for word in words {
+            self.word(*word);
+        }
     }
 
     /// Writes a list of texts: their lengths, and all of them in one.
     pub(super) fn texts(&mut self, texts: &[Arc<str>]) {
         self.numbers(texts.iter().map(|text| u32::try_from(text.len()).unwrap_or(u32::MAX)));
         self.count(texts.iter().map(|text| text.len()).sum());
-        texts.iter().for_each(|text| self.0.extend(text.as_bytes()));
+        for text in texts {
+            self.0.extend(text.as_bytes());
+        }
     }
 }
