@@ -6,7 +6,7 @@
 //! write to the folder.
 
 mod pack;
-mod relationships;
+mod sets;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,6 +39,38 @@ pub struct FactsFolder {
     pending_size: usize,
     /// Keys that were asked for or saved. They are kept when others are dropped.
     used: RefCell<BTreeSet<FactsKey>>,
+    /// Keys whose facts turned out to be damaged.
+    damaged: RefCell<BTreeSet<FactsKey>>,
+}
+
+/// The graphs of sets of files, in the folder of the facts. It keeps nothing in memory and locks nothing, so a graph
+/// can be written while facts are read.
+#[derive(Debug, Clone)]
+pub struct GraphFolder {
+    folder: PathBuf,
+    maximum: u64,
+}
+
+impl GraphFolder {
+    /// Names a folder, which is created when the first graph is written. A graph of more than `maximum` bytes is not
+    /// kept.
+    pub fn new(folder: &Path, maximum: u64) -> Self {
+        Self { folder: folder.to_owned(), maximum }
+    }
+
+    /// Returns the bytes of a graph, if they are there and whole.
+    pub(crate) fn load(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
+        sets::load(&sets::GRAPHS, &self.folder, key, self.maximum)
+    }
+
+    /// Writes the bytes of a graph.
+    pub(crate) fn save(&self, key: &[u8; 32], bytes: &[u8]) -> io::Result<()> {
+        if u64::try_from(bytes.len()).is_ok_and(|length| length < self.maximum) {
+            fs::create_dir_all(&self.folder)?;
+            sets::save(&sets::GRAPHS, &self.folder, key, bytes)?;
+        }
+        Ok(())
+    }
 }
 
 impl FactsFolder {
@@ -58,6 +90,7 @@ impl FactsFolder {
             pending: BTreeMap::new(),
             pending_size: 0,
             used: RefCell::default(),
+            damaged: RefCell::default(),
         };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -155,33 +188,43 @@ impl FactsFolder {
 }
 
 impl FactsStore for FactsFolder {
+    fn has(&self, key: &FactsKey) -> bool {
+        let has = (self.pending.contains_key(key) || self.places.contains_key(key))
+            && !self.damaged.borrow().contains(key);
+        if has {
+            self.used.borrow_mut().insert(*key);
+        }
+        has
+    }
+
     fn load(&self, key: &FactsKey) -> Option<FileFacts> {
         let facts = if let Some(bytes) = self.pending.get(key) {
             FileFacts::from_bytes(bytes).ok()
         } else {
             let (pack, place) = self.places.get(key)?;
-            FileFacts::from_bytes(&self.packs.get(*pack)?.read(key, place)?).ok()
+            let bytes = self.packs.get(*pack).and_then(|pack| pack.read(key, place));
+            bytes.and_then(|bytes| FileFacts::from_bytes(&bytes).ok())
         };
-        if facts.is_some() {
-            self.used.borrow_mut().insert(*key);
-        }
+        let keys = if facts.is_some() { &self.used } else { &self.damaged };
+        keys.borrow_mut().insert(*key);
         facts
     }
 
     fn load_relationships(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
-        relationships::load(&self.folder, key, self.maximum)
+        sets::load(&sets::RELATIONSHIPS, &self.folder, key, self.maximum)
     }
 
     fn save_relationships(&mut self, key: &[u8; 32], bytes: &[u8]) {
         if u64::try_from(bytes.len()).is_ok_and(|length| length < self.maximum) {
             // Without them the next index resolves them anew.
-            drop(relationships::save(&self.folder, key, bytes));
+            drop(sets::save(&sets::RELATIONSHIPS, &self.folder, key, bytes));
         }
     }
 
     fn save(&mut self, key: &FactsKey, facts: &FileFacts) {
         let Ok(bytes) = facts.to_bytes() else { return };
         self.used.borrow_mut().insert(*key);
+        self.damaged.borrow_mut().remove(key);
         self.pending_size += bytes.len();
         self.pending.insert(*key, bytes);
         if self.pending_size >= PENDING && self.flush().is_err() {

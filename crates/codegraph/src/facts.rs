@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::language::Language;
 
 /// Version of the extraction. Facts of another version are never used.
-pub const EXTRACTOR_VERSION: u32 = 3;
+pub const EXTRACTOR_VERSION: u32 = 4;
 
 /// The number of a name within [`FileFacts::names`].
 pub type Name = u32;

@@ -14,6 +14,11 @@ pub struct FactsKey(pub [u8; 32]);
 impl FactsKey {
     /// Computes the key of a content.
     pub fn new(language: Language, content: &[u8], limits: &ExtractLimits) -> Self {
+        Self::of_hash(language, blake3::hash(content).as_bytes(), limits)
+    }
+
+    /// Computes the key of a content from its hash (blake3).
+    pub(crate) fn of_hash(language: Language, content: &[u8; 32], limits: &ExtractLimits) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&EXTRACTOR_VERSION.to_le_bytes());
         hasher.update(&u64::try_from(limits.bytes).unwrap_or(u64::MAX).to_le_bytes());

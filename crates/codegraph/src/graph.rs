@@ -2,6 +2,7 @@
 
 mod difference;
 mod live;
+mod opening;
 mod patch;
 mod segment;
 
@@ -55,13 +56,16 @@ impl Whole {
     /// Creates the graph of an index, with what later ones are compared with.
     fn new(index: &CodeIndex, name: &str) -> Result<Self, BuildError> {
         let (filler, dangling) = Filler::fill(index, name)?;
-        let files = index
-            .files()
-            .iter()
-            .map(|(path, file)| (path.clone(), (file.clone(), index.links(path).cloned())))
-            .collect();
         let graph = Arc::new(filler.builder.build());
-        Ok(Self { graph, places: filler.places, files, dangling })
+        Ok(Self { graph, places: filler.places, files: Self::files_of(index), dangling })
+    }
+
+    /// Returns the files of an index with their links.
+    fn files_of(index: &CodeIndex) -> BTreeMap<Arc<str>, (IndexedFile, Option<Arc<FileLinks>>)> {
+        let version = |(path, file): (&Arc<str>, &IndexedFile)| {
+            (path.clone(), (file.clone(), index.links(path).cloned()))
+        };
+        index.files().iter().map(version).collect()
     }
 }
 

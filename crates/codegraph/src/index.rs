@@ -1,6 +1,8 @@
 //! The index of a project: the facts of its files, and the relationships that follow from them. After any
 //! changes it is equal to an index that was built anew.
 
+mod asleep;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -12,9 +14,10 @@ use crate::language::{Family, Language};
 use crate::links::{FileLinks, collect};
 use crate::project::{Project, is_manifest};
 use crate::sources::{Change, Sources};
-use crate::stored::{self, RESOLVER_VERSION, Resolved};
+use crate::stored::{self, Resolved};
 use crate::symbols::SymbolKeys;
 use crate::world::{Names, SourceFile, Structure, StructureChange, Symbol, World};
+use asleep::SleepingFile;
 
 /// Number of names of files that are gone that are kept at most, besides as many as there are.
 const SPARE_NAMES: usize = 10_000;
@@ -27,6 +30,9 @@ const MANY: usize = 64;
 pub struct CodeIndex {
     limits: ExtractLimits,
     files: BTreeMap<Arc<str>, IndexedFile>,
+    /// Files whose facts are only in the store. There are none once anything was resolved.
+    asleep: BTreeMap<Arc<str>, SleepingFile>,
+    is_lazy: bool,
     manifests: BTreeMap<String, Vec<u8>>,
     /// Content of the manifests as it was read, and a hash of it, until they change.
     project: Option<(Arc<Project>, blake3::Hasher)>,
@@ -76,6 +82,11 @@ pub struct Update {
 
 /// Facts that are kept elsewhere, by their keys.
 pub trait FactsStore {
+    /// Returns true if the facts of a key are kept.
+    fn has(&self, _key: &FactsKey) -> bool {
+        false
+    }
+
     /// Returns the facts of a key, if they are kept.
     fn load(&self, key: &FactsKey) -> Option<FileFacts>;
 
@@ -141,6 +152,7 @@ impl CodeIndex {
         match change {
             Change::Removed { path } => {
                 self.files.remove(path.as_str());
+                self.asleep.remove(path.as_str());
                 if self.manifests.remove(&path).is_some() {
                     self.project = None;
                 }
@@ -199,17 +211,6 @@ impl CodeIndex {
         }
     }
 
-    /// Returns a hash of everything that the relationships depend on.
-    fn relationships_key(&mut self) -> [u8; 32] {
-        let (_, manifests) = self.project();
-        let mut hasher = manifests;
-        hasher.update(&RESOLVER_VERSION.to_le_bytes());
-        for (path, file) in &self.files {
-            hasher.update(path.as_bytes()).update(&[0]).update(&file.key.0);
-        }
-        *hasher.finalize().as_bytes()
-    }
-
     /// Returns the state of a family whose structure is known, for the files as they are.
     fn as_settled(&self, (family, structure): (Family, Structure)) -> Settled {
         let of_family = self.files.iter().filter(|(_, file)| file.facts.language.family() == family);
@@ -226,8 +227,14 @@ impl CodeIndex {
         store: &mut dyn FactsStore,
     ) -> usize {
         let language = refined(language, content);
-        let key = FactsKey::new(language, content, &self.limits);
+        let hash = *blake3::hash(content).as_bytes();
+        let key = FactsKey::of_hash(language, &hash, &self.limits);
         if self.files.get(&path).is_some_and(|known| known.key == key) {
+            return 0;
+        }
+        if self.may_sleep() && store.has(&key) {
+            self.files.remove(&path);
+            self.asleep.insert(path, SleepingFile { key, content: hash, size: content.len() });
             return 0;
         }
         let known = store.load(&key);
@@ -236,18 +243,24 @@ impl CodeIndex {
         if is_new {
             store.save(&key, &facts);
         }
+        self.asleep.remove(&path);
+        self.insert(path, &SleepingFile { key, content: hash, size: content.len() }, facts);
+        usize::from(is_new)
+    }
+
+    /// Adds a file with its facts.
+    fn insert(&mut self, path: Arc<str>, file: &SleepingFile, facts: FileFacts) {
         let keys = SymbolKeys::new(&path, &facts);
         let file = IndexedFile {
-            key,
-            content: *blake3::hash(content).as_bytes(),
-            size: content.len(),
+            key: file.key,
+            content: file.content,
+            size: file.size,
             interface: Arc::new(Interface::new(&facts, &keys)),
             keys: Arc::new(keys),
             symbols: self.names.of_file(&facts),
             facts: Arc::new(facts),
         };
         self.files.insert(path, file);
-        usize::from(is_new)
     }
 
     /// Resolves the files whose relationships may have changed. Returns their number.
@@ -416,24 +429,7 @@ impl CodeIndex {
         self.resolved.get(path).map(|known| &known.links)
     }
 
-    /// Returns the number of files.
-    pub fn file_count(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Returns true if a file or manifest is in the index.
-    pub fn has_file(&self, path: &str) -> bool {
-        self.files.contains_key(path) || self.manifests.contains_key(path)
-    }
-
-    /// Returns true if the index has a file or manifest with this content.
-    pub fn has_content(&self, path: &str, content: &[u8]) -> bool {
-        let is_equal = |file: &IndexedFile| file.content == *blake3::hash(content).as_bytes();
-        self.files.get(path).is_some_and(is_equal)
-            || self.manifests.get(path).is_some_and(|known| known == content)
-    }
-
-    /// Returns the number of lines of all files.
+    /// Returns the number of lines of all files whose facts are in memory.
     pub fn line_count(&self) -> u64 {
         self.files.values().map(|file| u64::from(file.facts.line_count)).sum()
     }
@@ -443,14 +439,9 @@ impl CodeIndex {
         self.generation
     }
 
-    /// Returns the facts of a file.
+    /// Returns the facts of a file, if they are in memory.
     pub fn facts(&self, path: &str) -> Option<&FileFacts> {
         self.files.get(path).map(|file| &*file.facts)
-    }
-
-    /// Returns the paths and the hashes (blake3) of the contents of all files.
-    pub fn content_hashes(&self) -> impl Iterator<Item = (&str, &[u8; 32])> {
-        self.files.iter().map(|(path, file)| (&**path, &file.content))
     }
 }
 

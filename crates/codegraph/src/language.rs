@@ -58,6 +58,22 @@ pub enum Family {
     Rust,
 }
 
+impl Family {
+    /// Every family.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Bash,
+        Self::C,
+        Self::CSharp,
+        Self::Go,
+        Self::Java,
+        Self::JavaScript,
+        Self::Php,
+        Self::Python,
+        Self::Ruby,
+        Self::Rust,
+    ];
+}
+
 /// Languages by the extensions of their files.
 const EXTENSIONS: [(&str, Language); 36] = [
     ("sh", Language::Bash),

@@ -48,7 +48,7 @@ mod sweep;
 mod symbols;
 mod world;
 
-pub use cache::FactsFolder;
+pub use cache::{FactsFolder, GraphFolder};
 pub use extract::{ExtractLimits, extract, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,

@@ -2,16 +2,18 @@
 //! properties in columns. It is made by a [`GraphBuilder`], and knows no query.
 
 mod adjacency;
+mod assembly;
 mod builder;
 mod column;
 mod index;
+mod stored;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::graph::{Graph, KeyId, LabelId, Link, NodeId, RelationshipId, Side, TypeId};
 use crate::value::Value;
 use adjacency::Adjacency;
+use assembly::Counts;
 pub use builder::{BuildError, GraphBuilder};
 use column::Columns;
 use index::Index;
@@ -28,12 +30,13 @@ pub struct MemoryGraph {
     label_set_of: Vec<u32>,
     nodes_by_label: Vec<Vec<NodeId>>,
     relationships_by_type: Vec<usize>,
-    /// The number of relationships of a type whose node on a side has a label.
-    counts: HashMap<(TypeId, Side, LabelId), usize>,
+    counts: Counts,
     outgoing: Adjacency,
     incoming: Adjacency,
     /// The start of each relationship. Its end is in `outgoing`, at the number of the relationship.
     starts: Vec<NodeId>,
+    /// Every text of the properties, once.
+    texts: Vec<Arc<str>>,
     node_columns: Columns,
     relationship_columns: Columns,
     /// The index of each property key that has one, by the number of the key.
@@ -70,7 +73,7 @@ impl Graph for MemoryGraph {
     }
 
     fn count_at(&self, relationship_type: TypeId, side: Side, label: LabelId) -> usize {
-        self.counts.get(&(relationship_type, side, label)).copied().unwrap_or(0)
+        self.counts.at(relationship_type, side, label)
     }
 
     fn labels_of(&self, node: NodeId) -> &[LabelId] {
@@ -96,11 +99,11 @@ impl Graph for MemoryGraph {
     }
 
     fn node_property(&self, node: NodeId, key: KeyId) -> Value {
-        self.node_columns.value(key, node.0)
+        self.node_columns.value(key, node.0, &self.texts)
     }
 
     fn relationship_property(&self, relationship: RelationshipId, key: KeyId) -> Value {
-        self.relationship_columns.value(key, relationship.0)
+        self.relationship_columns.value(key, relationship.0, &self.texts)
     }
 
     fn keys_of_node(&self, node: NodeId) -> Vec<KeyId> {

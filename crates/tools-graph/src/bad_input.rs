@@ -89,6 +89,107 @@ fn refuses_a_repository_with_other_hashes_and_says_what_to_do() {
     assert_eq!(paths(&world, None), [json!("a.py")]);
 }
 
+/// A repository with two commits outside of the workspace, which clones may filter. Returns its address.
+fn origin(world: &World) -> String {
+    let origin = world.workspace.at("../origin");
+    std::fs::create_dir_all(&origin).unwrap();
+    assert!(git(&origin, &["init", "-q", "-b", "main"]));
+    for (name, text) in [("a.py", "def f():\n    pass\n"), ("b.py", "def g():\n    pass\n")] {
+        std::fs::write(origin.join(name), text).unwrap();
+        assert!(git(&origin, &["add", "-A"]) && git(&origin, &["commit", "-qm", name]));
+    }
+    assert!(git(&origin, &["config", "uploadpack.allowFilter", "true"]));
+    format!("file://{}", origin.display())
+}
+
+/// Checks that a commit needs an object that is not there. Returns what the error says to do.
+fn hint_for(world: &World, commit: &str) -> String {
+    let arguments = json!({"query": "RETURN 1", "commit": commit});
+    let error = world.run("graph_query", arguments).unwrap_err();
+    assert_eq!(error.code, Code::NotFound, "{}", error.message);
+    assert!(error.message.contains("object"), "{}", error.message);
+    error.hint.unwrap_or_default()
+}
+
+#[test]
+fn a_partial_clone_says_which_command_fetches_the_objects_of_a_commit() {
+    let world = World::new(Workspace::new());
+    let (top, address) = (world.workspace.path(), origin(&world));
+    assert!(git(top, &["clone", "-q", "--filter=blob:none", "--no-checkout", &address, "."]));
+    let hint = hint_for(&world, "HEAD");
+    assert!(hint.contains("`git archive --output=/dev/null COMMIT`"), "{hint}");
+    assert!(git(top, &["archive", "--output=/dev/null", "HEAD"]));
+    assert_eq!(paths(&world, Some("HEAD")), [json!("a.py"), json!("b.py")]);
+}
+
+#[test]
+fn a_shallow_clone_has_its_own_commits_and_says_how_to_get_the_others() {
+    let world = World::new(Workspace::new());
+    let (top, address) = (world.workspace.path(), origin(&world));
+    assert!(git(top, &["clone", "-q", "--depth=1", &address, "."]));
+    assert_eq!(paths(&world, Some("HEAD")), [json!("a.py"), json!("b.py")]);
+    let hint = hint_for(&world, "HEAD~1");
+    assert!(hint.contains("`git fetch --unshallow`"), "{hint}");
+    assert!(git(top, &["fetch", "-q", "--unshallow"]));
+    assert_eq!(paths(&world, Some("HEAD~1")), [json!("a.py")]);
+}
+
+#[test]
+fn a_worktree_has_its_own_head_and_the_objects_of_its_repository() {
+    let world = World::new(Workspace::new());
+    origin(&world);
+    let owner = world.workspace.at("../origin").canonicalize().unwrap();
+    let place = world.workspace.path().to_str().unwrap().to_owned();
+    assert!(git(&owner, &["worktree", "add", "-q", "-b", "side", &place, "HEAD~1"]));
+    let arguments = json!({"query": "RETURN 1", "commit": "HEAD"});
+    let error = world.run("graph_query", arguments).unwrap_err();
+    assert_ne!(error.code, Code::Internal, "the repository is outside: {}", error.message);
+    let World { workspace, graphs } = world;
+    let world = World { workspace: workspace.listing(owner, roots::Right::Read), graphs };
+    assert_eq!(paths(&world, Some("HEAD")), [json!("a.py")]);
+    assert_eq!(paths(&world, Some("main")), [json!("a.py"), json!("b.py")]);
+}
+
+#[test]
+fn links_that_lead_in_circles_and_half_written_files_are_no_trouble() {
+    let world = World::new(Workspace::new().with_files(&[
+        ("a/whole.py", "def f():\n    pass\n"),
+        ("a/half.rs", "fn g() {}\n\nfn h() { let x = \"not clo"),
+        ("a/empty.go", ""),
+    ]));
+    let top = world.workspace.path();
+    std::os::unix::fs::symlink("../a", top.join("a/round")).unwrap();
+    std::os::unix::fs::symlink(top, top.join("a/top")).unwrap();
+    std::os::unix::fs::symlink("self.py", top.join("self.py")).unwrap();
+    std::os::unix::fs::symlink("a/whole.py", top.join("other.py")).unwrap();
+    assert_eq!(paths(&world, None), [json!("a/empty.go"), json!("a/half.rs"), json!("a/whole.py")]);
+    let found =
+        world.ask("MATCH (f:Function) WHERE f.name IN ['f', 'g'] RETURN f.name AS n ORDER BY n").unwrap();
+    assert_eq!(found["rows"], json!([{"n": "f"}, {"n": "g"}]));
+}
+
+#[test]
+fn twenty_thousand_files_are_indexed_opened_and_followed() {
+    let workspace = Workspace::new();
+    for folder in 0..200 {
+        std::fs::create_dir_all(workspace.at(&format!("d{folder}"))).unwrap();
+        for number in 0..100 {
+            let text = format!("def f{number}():\n    pass\n");
+            std::fs::write(workspace.at(&format!("d{folder}/m{number}.py")), text).unwrap();
+        }
+    }
+    let mut world = World::new(workspace);
+    for _ in 0..2 {
+        let count = |query: &str| world.ask(query).unwrap()["rows"][0]["n"].clone();
+        assert_eq!(count("MATCH (f:File) RETURN count(f) AS n"), 20_000);
+        assert_eq!(count("MATCH (f:Function {file: 'd7/m9.py'}) RETURN count(f) AS n"), 1);
+        world = World::new(world.workspace);
+    }
+    world.workspace.write("d7/m9.py", "def first():\n    pass\n\ndef second():\n    first()\n");
+    let found = world.ask("MATCH (f {file: 'd7/m9.py'})-[:CALLS]->(g) RETURN g.name AS n").unwrap();
+    assert_eq!(found["rows"], json!([{"n": "first"}]));
+}
+
 #[test]
 fn many_files_and_many_functions_are_answered_about() {
     let workspace = Workspace::new();

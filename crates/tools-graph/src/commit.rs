@@ -15,6 +15,10 @@ use crate::view::{Answerable, Snapshot, ended, too_large};
 /// Number of graphs of commits that are kept.
 const KEPT: usize = 2;
 
+/// What to do about a missing object. `git archive` reads every file of a commit, so it fetches what is missing.
+const MISSING_HINT: &str = "nothing is fetched here. In a shallow clone run `git fetch --unshallow`; in a partial one \
+     `git archive --output=/dev/null COMMIT` with the commit; with shared objects let the call read their repository";
+
 /// Number of files between two reports of progress.
 const FILES_PER_REPORT: usize = 100;
 
@@ -124,9 +128,7 @@ fn failed(context: &Context, error: GitError) -> ToolError {
             (Code::NotFound, "give an id, a branch, a tag, or HEAD, such as HEAD~3")
         }
         GitError::NoRepository => (Code::NotFound, "leave `commit` out to ask about the files as they are"),
-        GitError::Missing(_) => {
-            (Code::NotFound, "the clone is shallow, partial, or shares objects: fetch them")
-        }
+        GitError::Missing(_) => (Code::NotFound, MISSING_HINT),
         GitError::Unsupported(_) => (Code::Unavailable, "check the commit out, and ask without `commit`"),
         GitError::TooLarge => (Code::Quota, "check the commit out, and ask without `commit`"),
         GitError::Damaged(_) | GitError::Roots(_) | GitError::Io(_) => {

@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use codegraph::{FactsFolder, FactsKey, FactsStore, FileFacts};
+use codegraph::{FactsFolder, FactsKey, FactsStore, FileFacts, GraphFolder};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use roots::Roots;
-use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, ToolError};
+use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, Threads, ToolError};
 use tool_support::files::failure;
 
 use crate::commit::{CommitGraphs, OfCommit};
 use crate::listing::{Listing, list};
-use crate::view::{Answerable, View, difference, ended};
+use crate::view::{Answerable, Stores, Unkept, View, difference, ended};
 
 /// Number of graphs that are kept.
 const VIEWS: usize = 3;
@@ -33,6 +33,10 @@ const FACTS: u64 = 512 << 20;
 /// Number of queries and reads of commits that run at one time. Each may take some 256 MiB.
 const QUERIES: usize = 2;
 
+/// Interval between two times at which a graph that follows edits is kept while the runtime lives. Copying it takes
+/// about 100 ms for 350,000 lines.
+const BETWEEN: Duration = Duration::from_mins(1);
+
 /// Interval at which a waiting call looks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -40,6 +44,9 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct CodeGraphs {
     folder: PathBuf,
     facts: Mutex<Facts>,
+    kept: GraphFolder,
+    /// Time at which a graph was kept while nobody waited.
+    kept_at: Mutex<Option<Instant>>,
     views: Mutex<Vec<KeptView>>,
     commits: CommitGraphs,
     running: Mutex<usize>,
@@ -79,6 +86,8 @@ impl CodeGraphs {
     /// Creates the service of a workspace, whose facts are kept in a folder. Opens nothing yet.
     pub fn new(folder: PathBuf) -> Self {
         Self {
+            kept: GraphFolder::new(&folder, FACTS),
+            kept_at: Mutex::default(),
             folder,
             facts: Mutex::default(),
             views: Mutex::default(),
@@ -116,10 +125,15 @@ impl CodeGraphs {
             }
         };
         let is_ended = || self.is_ended() || is_over();
-        let updated =
-            view.update(context, &roots, &listing, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        let mut facts = Keeper(&self.facts, &self.folder);
+        let mut stores = Stores { facts: &mut facts, graphs: &self.kept };
+        let updated = view.update(context, &roots, &listing, &mut stores, &is_ended);
+        let unkept = if updated.is_ok() { view.unkept(true) } else { None };
         drop(view);
         self.flush(context);
+        if let Some(unkept) = unkept {
+            self.keep_behind(context, unkept);
+        }
         let on_use = if updated.is_ok() { self.on_use.lock().take() } else { None };
         if let Some(on_use) = on_use {
             on_use();
@@ -134,6 +148,17 @@ impl CodeGraphs {
         let found = self.commits.of(context, revision, &mut Keeper(&self.facts, &self.folder), &is_ended);
         self.flush(context);
         found
+    }
+
+    /// Keeps a graph on a thread, while the call goes on.
+    fn keep_behind(&self, context: &Context, unkept: Unkept) {
+        let Ok(threads) = context.service::<Threads>() else {
+            unkept.keep(&self.kept);
+            return;
+        };
+        let kept = self.kept.clone();
+        // A runtime that ends starts no thread, and the next one builds the graph anew.
+        drop(threads.start("graph keeper", Owner::Runtime, move |_| unkept.keep(&kept)));
     }
 
     fn flush(&self, context: &Context) {
@@ -156,14 +181,40 @@ impl CodeGraphs {
         folders.flat_map(Path::ancestors).map(Path::to_owned).collect()
     }
 
-    /// Makes graphs quick to change that many changes have made slow. To be called when nobody waits for an answer.
+    /// Makes graphs quick to change that many changes have made slow, and keeps them for the next start now and then.
+    /// To be called when nobody waits for an answer.
     pub fn tidy(&self) {
-        let views: Vec<_> = self.views.lock().iter().map(|kept| kept.view.clone()).collect();
-        for view in views {
+        for view in self.idle_views() {
             if let Some(mut view) = view.try_lock() {
-                view.tidy(&mut Keeper(&self.facts, &self.folder));
+                view.tidy();
             }
         }
+        let mut kept_at = self.kept_at.lock();
+        if kept_at.is_none_or(|last| last.elapsed() >= BETWEEN) && self.keep_all() {
+            *kept_at = Some(Instant::now());
+        }
+    }
+
+    /// Keeps the graphs and relationships that are not kept yet. Returns true if there was one.
+    fn keep_all(&self) -> bool {
+        let mut has_kept = false;
+        for view in self.idle_views() {
+            let Some(mut view) = view.try_lock() else { continue };
+            let unkept = view.unkept(false);
+            if unkept.is_some() {
+                view.keep_relationships(&mut Keeper(&self.facts, &self.folder));
+            }
+            drop(view);
+            has_kept |= unkept.is_some();
+            if let Some(unkept) = unkept {
+                unkept.keep(&self.kept);
+            }
+        }
+        has_kept
+    }
+
+    fn idle_views(&self) -> Vec<Arc<Mutex<View>>> {
+        self.views.lock().iter().map(|kept| kept.view.clone()).collect()
     }
 
     /// Waits for the permission to run a query or to read a commit.
@@ -241,6 +292,7 @@ impl ResourcePool for CodeGraphs {
 
     fn join(&self, owner: &Owner) {
         if *owner == Owner::Runtime {
+            self.keep_all();
             // Calls that still have one of them end by themselves.
             self.views.lock().clear();
             self.commits.clear();
@@ -271,6 +323,10 @@ impl Facts {
 struct Keeper<'a>(&'a Mutex<Facts>, &'a PathBuf);
 
 impl FactsStore for Keeper<'_> {
+    fn has(&self, key: &FactsKey) -> bool {
+        self.0.lock().open(self.1).is_some_and(|folder| folder.has(key))
+    }
+
     fn load(&self, key: &FactsKey) -> Option<FileFacts> {
         self.0.lock().open(self.1)?.load(key)
     }
@@ -351,6 +407,85 @@ mod tests {
         let open = World { workspace: workspace.guarded(DenyNames { read: &[], write: &[] }), graphs };
         assert_eq!(count(&open), 201);
         assert_eq!(open.graphs.list(Timestamp::UNIX_EPOCH).len(), 2);
+    }
+
+    /// Returns the same workspace as a process finds it that starts now.
+    fn restarted(world: World) -> World {
+        World::new(world.workspace)
+    }
+
+    fn is_opened(world: &World) -> Vec<bool> {
+        world.graphs.views.lock().iter().map(|kept| kept.view.lock().is_opened()).collect()
+    }
+
+    fn functions(world: &World) -> String {
+        let found = world.ask("MATCH (f:Function) RETURN f.name AS n ORDER BY n").unwrap();
+        found["rows"].as_array().unwrap().iter().map(|row| row["n"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_unchanged_workspace_opens_its_graph_and_an_edit_after_it_is_seen() {
+        let mut world = World::new(
+            Workspace::new().with_files(&[("a.py", "def a():\n    b()\n"), ("b.rs", "fn b() {}\n")]),
+        );
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![false]));
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![true]));
+        world.workspace.write("b.rs", "fn c() {}\nfn d() { c() }\n");
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("acd", vec![false]));
+        let calls = "MATCH (f)-[:CALLS]->(g:Function) RETURN f.name AS f, g.name AS g";
+        assert_eq!(world.ask(calls).unwrap()["rows"], serde_json::json!([{"f": "d", "g": "c"}]));
+        // A patched graph is kept when the runtime ends.
+        world.graphs.stop(&Owner::Runtime);
+        world.graphs.join(&Owner::Runtime);
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("acd", vec![true]));
+        std::fs::remove_file(world.workspace.at("a.py")).unwrap();
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("cd", vec![false]));
+        world.workspace.write("b.rs", "fn e() {}\n");
+        world = restarted(world);
+        assert_eq!(
+            (functions(&world).as_str(), is_opened(&world)),
+            ("e", vec![false]),
+            "it was changed since"
+        );
+    }
+
+    #[test]
+    fn an_opened_graph_has_only_the_files_that_the_call_may_read() {
+        let workspace = Workspace::new()
+            .with_files(&[("open.py", "def a():\n    pass\n"), ("closed/m.py", "def z():\n    pass\n")]);
+        let mut world = World::new(workspace);
+        assert_eq!(functions(&world), "az", "the control");
+        for _ in 0..2 {
+            let denies = DenyNames { read: &["closed"], write: &[] };
+            world = World::new(world.workspace.guarded(denies));
+            assert_eq!(functions(&world), "a");
+        }
+        assert_eq!(is_opened(&world), [true]);
+        world = World::new(world.workspace.guarded(DenyNames { read: &[], write: &[] }));
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("az", vec![true]));
+    }
+
+    #[test]
+    fn facts_that_are_damaged_after_the_opening_are_read_from_the_files() {
+        let mut world = World::new(
+            Workspace::new().with_files(&[("a.py", "def a():\n    pass\n"), ("b.py", "def b():\n    a()\n")]),
+        );
+        assert_eq!(functions(&world), "ab");
+        world = restarted(world);
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("ab", vec![true]));
+        for name in world.workspace.names("../facts") {
+            if name.contains(".facts") {
+                let path = world.workspace.at(&format!("../facts/{name}"));
+                let mut content = std::fs::read(&path).unwrap();
+                let half = content.len() / 2;
+                content[half..].fill(0);
+                std::fs::write(&path, content).unwrap();
+            }
+        }
+        world.workspace.write("c.py", "def c():\n    pass\n");
+        assert_eq!((functions(&world).as_str(), is_opened(&world)), ("abc", vec![false]));
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use codegraph::{Change, CodeIndex, Due, ExtractLimits, FactsStore, LiveGraph, PatchedGraph, Sweep};
+use codegraph::{
+    Change, CodeIndex, Due, ExtractLimits, FactsStore, GraphFolder, LiveGraph, PatchedGraph, Sweep,
+};
 use roots::{Roots, RootsError};
 use tool::{Context, ToolError};
 use tool_support::files::failure;
@@ -19,6 +21,7 @@ const FILES_PER_REPORT: usize = 100;
 /// The graph of the files that one call could read.
 #[derive(Debug)]
 pub(crate) struct View {
+    name: Box<str>,
     index: CodeIndex,
     sweep: Sweep,
     live: LiveGraph,
@@ -26,6 +29,30 @@ pub(crate) struct View {
     graph: Option<Snapshot>,
     /// True if changes were taken that nothing has been resolved for yet.
     is_unsettled: bool,
+    /// Key of the graph that was kept last.
+    kept: Option<[u8; 32]>,
+}
+
+/// A graph that the next start can open once it is kept.
+#[derive(Debug)]
+pub(crate) struct Unkept {
+    graph: Arc<PatchedGraph>,
+    key: [u8; 32],
+}
+
+impl Unkept {
+    /// Keeps the graph. Without it the next start builds the graph anew, so an error costs time alone.
+    pub(crate) fn keep(&self, graphs: &GraphFolder) {
+        drop(self.graph.keep(&self.key, graphs));
+    }
+}
+
+/// The stores of a view.
+pub(crate) struct Stores<'a> {
+    /// Facts and relationships.
+    pub(crate) facts: &'a mut dyn FactsStore,
+    /// Graphs.
+    pub(crate) graphs: &'a GraphFolder,
 }
 
 /// A graph with its freshness. It stays as it is while queries read it.
@@ -63,11 +90,13 @@ impl View {
     /// Creates the view of an empty workspace. `name` is the name of the project.
     pub(crate) fn new(name: &str) -> Self {
         Self {
-            index: CodeIndex::new(ExtractLimits::default()),
+            name: name.into(),
+            index: CodeIndex::lazy(ExtractLimits::default()),
             sweep: Sweep::default(),
             live: LiveGraph::new(name),
             graph: None,
             is_unsettled: false,
+            kept: None,
         }
     }
 
@@ -77,9 +106,33 @@ impl View {
         context: &Context,
         roots: &Roots,
         listing: &Listing,
-        store: &mut dyn FactsStore,
+        stores: &mut Stores<'_>,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<Answerable, ToolError> {
+        if let Some(answerable) = self.try_update(context, roots, listing, stores, is_ended)? {
+            return Ok(answerable);
+        }
+        // Facts that the store had are damaged or gone. All files are read anew, and nothing is left to it.
+        *self = Self::new(&self.name.clone());
+        self.index = CodeIndex::new(ExtractLimits::default());
+        let updated = self.try_update(context, roots, listing, stores, is_ended)?;
+        updated.ok_or_else(|| {
+            ToolError::new(
+                tool::Code::Internal,
+                "the code graph lost facts that it does not leave to its store",
+            )
+        })
+    }
+
+    /// Does the same, but returns `None` if facts that were left to the store are lost.
+    fn try_update(
+        &mut self,
+        context: &Context,
+        roots: &Roots,
+        listing: &Listing,
+        stores: &mut Stores<'_>,
+        is_ended: &dyn Fn() -> bool,
+    ) -> Result<Option<Answerable>, ToolError> {
         for file in listing.files.iter().filter(|file| file.has_further_names) {
             // Opening the file asks the guard about its other names.
             self.sweep.forget(&file.path);
@@ -103,23 +156,52 @@ impl View {
                     (path, reading)
                 }
             };
-            self.take(path, reading, store, &mut pending);
+            if !self.take(path, reading, stores.facts, &mut pending) {
+                return Ok(None);
+            }
         }
         if self.is_unsettled {
-            self.index.settle_with(store);
-            self.is_unsettled = false;
             self.graph = None;
+            if let Some(graph) = self.live.open(&mut self.index, stores.graphs) {
+                self.kept = Some(self.live.key(&mut self.index));
+                self.graph = Some(self.snapshot(graph));
+            } else if self.index.wake(stores.facts) {
+                self.index.settle_with(stores.facts);
+            } else {
+                return Ok(None);
+            }
+            self.is_unsettled = false;
         }
         let snapshot = match self.graph.take() {
             Some(snapshot) => snapshot,
-            None => self.snapshot()?,
+            None => {
+                let graph = self.live.graph(&self.index).map_err(too_large)?;
+                self.snapshot(graph)
+            }
         };
         self.graph = Some(snapshot.clone());
-        Ok(Answerable { snapshot, pending, left_out: listing.left_out })
+        Ok(Some(Answerable { snapshot, pending, left_out: listing.left_out }))
     }
 
-    /// Takes what was read of a file into the index.
-    fn take(&mut self, path: String, reading: Reading, store: &mut dyn FactsStore, pending: &mut usize) {
+    /// Reads the facts that an opened graph was made of, so that it can follow a change. Returns false if some are
+    /// lost.
+    fn wake(&mut self, store: &mut dyn FactsStore) -> bool {
+        if !self.index.wake(store) {
+            return false;
+        }
+        self.index.settle_with(store);
+        self.live.complete(&self.index);
+        true
+    }
+
+    /// Takes what was read of a file into the index. Returns false if facts that this needs are lost.
+    fn take(
+        &mut self,
+        path: String,
+        reading: Reading,
+        store: &mut dyn FactsStore,
+        pending: &mut usize,
+    ) -> bool {
         let change = match reading {
             Reading::Content(content) => {
                 self.sweep.note(&path);
@@ -141,14 +223,17 @@ impl View {
             Change::Removed { path } => !self.index.has_file(path),
         };
         if is_known {
-            return;
+            return true;
+        }
+        if self.live.is_opened() && !self.wake(store) {
+            return false;
         }
         self.index.take(change, store);
         self.is_unsettled = true;
+        true
     }
 
-    fn snapshot(&mut self) -> Result<Snapshot, ToolError> {
-        let graph = self.live.graph(&self.index).map_err(too_large)?;
+    fn snapshot(&self, graph: PatchedGraph) -> Snapshot {
         let mut hasher = blake3::Hasher::new();
         for (path, content) in self.index.content_hashes() {
             hasher.update(path.as_bytes());
@@ -156,15 +241,41 @@ impl View {
             hasher.update(content);
         }
         let generation = hasher.finalize().to_hex().as_str().into();
-        Ok(Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation })
+        Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation }
     }
 
-    /// Keeps the relationships for the next start, and builds the graph anew if many changes have made it slow to
-    /// change. To be called when nobody waits.
-    pub(crate) fn tidy(&mut self, store: &mut dyn FactsStore) {
-        if !self.is_unsettled && self.index.file_count() > 0 {
+    /// Returns the graph if it is settled and not kept yet; with `if_whole`, only one that is no patch, which is
+    /// quick to write. It counts as kept then.
+    pub(crate) fn unkept(&mut self, if_whole: bool) -> Option<Unkept> {
+        if self.is_unsettled || self.live.is_opened() || self.index.file_count() == 0 {
+            return None;
+        }
+        let graph = self.graph.as_ref()?.graph.clone();
+        if if_whole && !graph.is_whole() {
+            return None;
+        }
+        let key = self.live.key(&mut self.index);
+        if self.kept.replace(key) == Some(key) {
+            return None;
+        }
+        Some(Unkept { graph, key })
+    }
+
+    /// Returns true if the graph was opened, and has followed no change since.
+    #[cfg(test)]
+    pub(crate) fn is_opened(&self) -> bool {
+        self.live.is_opened()
+    }
+
+    /// Keeps the relationships for the next start.
+    pub(crate) fn keep_relationships(&mut self, store: &mut dyn FactsStore) {
+        if !self.is_unsettled && !self.live.is_opened() && self.index.file_count() > 0 {
             self.index.keep_relationships(store);
         }
+    }
+
+    /// Builds the graph anew if many changes have made it slow to change. To be called when nobody waits.
+    pub(crate) fn tidy(&mut self) {
         if self.live.is_worn(&self.index) && self.live.rebuild(&self.index).is_err() {
             // The next query reports that the graph is too large.
             self.graph = None;

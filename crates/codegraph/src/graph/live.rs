@@ -1,10 +1,12 @@
 //! The graph of an index that changes.
 
-use cypher::BuildError;
+use std::sync::Arc;
+
+use cypher::{BuildError, MemoryGraph};
 
 use super::Whole;
 use super::difference::Difference;
-use super::patch::PatchedGraph;
+use super::patch::{Patch, PatchedGraph};
 use crate::index::CodeIndex;
 
 /// Number of nodes and relationships that a patch compares at most. More of them take longer than a new graph of a
@@ -18,14 +20,16 @@ const PART: usize = 16;
 /// Its graphs have the same nodes and relationships as [`CodeIndex::graph`]; their numbers may differ.
 #[derive(Debug)]
 pub struct LiveGraph {
-    name: Box<str>,
-    whole: Option<Whole>,
+    pub(super) name: Box<str>,
+    pub(super) whole: Option<Whole>,
+    /// Graph that was opened, until [`LiveGraph::complete`].
+    pub(super) opened: Option<Arc<MemoryGraph>>,
 }
 
 impl LiveGraph {
     /// Creates an empty one. `name` is the name of the project.
     pub fn new(name: &str) -> Self {
-        Self { name: name.into(), whole: None }
+        Self { name: name.into(), whole: None, opened: None }
     }
 
     /// Returns the graph of an index as it is now. It builds a new one if there is none, or if too much of it is
@@ -34,6 +38,9 @@ impl LiveGraph {
     /// # Errors
     /// Returns [`BuildError`] if the graph would have more nodes or relationships than 32 bits can number.
     pub fn graph(&mut self, index: &CodeIndex) -> Result<PatchedGraph, BuildError> {
+        if let Some(graph) = &self.opened {
+            return Ok(Patch::new(graph.clone()).build());
+        }
         let whole = match self.whole.take() {
             Some(whole) => whole,
             None => Whole::new(index, &self.name)?,
@@ -56,13 +63,18 @@ impl LiveGraph {
     /// Returns [`BuildError`] as [`LiveGraph::graph`] does.
     pub fn rebuild(&mut self, index: &CodeIndex) -> Result<(), BuildError> {
         self.whole = Some(Whole::new(index, &self.name)?);
+        self.opened = None;
         Ok(())
     }
 
     /// Returns true if so much is different that half of what a patch may compare is used up, or if there is no
     /// graph yet.
     pub fn is_worn(&self, index: &CodeIndex) -> bool {
-        self.whole.as_ref().is_none_or(|whole| Difference::new(whole, index).weight > whole.allowance() / 2)
+        self.opened.is_none()
+            && self
+                .whole
+                .as_ref()
+                .is_none_or(|whole| Difference::new(whole, index).weight > whole.allowance() / 2)
     }
 }
 

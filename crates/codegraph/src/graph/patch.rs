@@ -66,6 +66,20 @@ struct Row {
 }
 
 impl PatchedGraph {
+    /// Returns the graph that this one shares everything with, if nothing is different.
+    pub(super) fn unpatched(&self) -> Option<&MemoryGraph> {
+        self.is_whole().then_some(&*self.base)
+    }
+
+    /// Returns true if nothing is different from the graph that was built or opened.
+    pub fn is_whole(&self) -> bool {
+        self.added.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
+            && self.changed_relationships.is_empty()
+            && self.rows.is_empty()
+    }
+
     fn node(&self, node: NodeId) -> Option<&Node> {
         match (node.0 as usize).checked_sub(self.base.node_bound()) {
             Some(at) => self.added.get(at),

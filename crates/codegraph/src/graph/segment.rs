@@ -150,6 +150,21 @@ impl Segment<'_> {
         all
     }
 
+    /// Returns the start and the end of each link.
+    pub(super) fn link_ends(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+        let links = self.links.into_iter().flat_map(|links| links.links.keys());
+        links.filter_map(|key| Some((self.origin_of(key)?, self.target_of(key))))
+    }
+
+    /// Returns the place at which a link ends.
+    fn target_of(&self, key: &LinkKey) -> Place {
+        match &key.target {
+            Target::Symbol(symbol) => Place::Symbol(symbol.clone()),
+            Target::File(path) => Place::File(path.clone()),
+            Target::External(path) => Place::External(self.file.facts.language.family(), path.clone()),
+        }
+    }
+
     /// Returns the relationships of what contains what.
     fn containment(&self) -> Vec<SegmentRelationship> {
         let (facts, keys) = (&self.file.facts, &self.file.keys);
@@ -203,11 +218,7 @@ impl Segment<'_> {
             }
             _ => {}
         }
-        let target = match &key.target {
-            Target::Symbol(symbol) => Place::Symbol(symbol.clone()),
-            Target::File(path) => Place::File(path.clone()),
-            Target::External(path) => Place::External(self.file.facts.language.family(), path.clone()),
-        };
+        let target = self.target_of(key);
         let is_turned = key.relation == Relation::Decorates;
         let (from, to) = if is_turned { (target, origin) } else { (origin, target) };
         ((from, key.relation, to), properties)

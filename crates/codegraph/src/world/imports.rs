@@ -36,7 +36,7 @@ impl World {
         let Some(found) = self.file(file) else { return Vec::new() };
         match found.family {
             Family::Rust => {
-                let parts: Vec<&str> = import.path.split("::").filter(|part| !part.is_empty()).collect();
+                let parts: Vec<&str> = import.path.split(':').filter(|part| !part.is_empty()).collect();
                 self.rust_path(file, import.scope, &parts, search)
             }
             Family::Python => self.python_targets(file, import, search),

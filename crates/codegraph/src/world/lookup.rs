@@ -176,7 +176,7 @@ impl World {
                 }
             }
             if let Some(imports) = self.all_imports.get(&global) {
-                let entries = self.look_up_in_all(imports, name, search);
+                let entries = self.look_up_in_all(imports, name, search, &mut Vec::new());
                 if !entries.is_empty() {
                     return entries;
                 }
@@ -222,10 +222,23 @@ impl World {
 
     /// Looks a name up in a module.
     pub(crate) fn look_up_in_module(&self, module: ModuleId, name: Symbol, search: &Search) -> Vec<Entry> {
+        self.look_up_through(module, name, search, &mut Vec::new())
+    }
+
+    /// Looks a name up in a module that imports of everything led to, unless it was `seen` with this name. Modules
+    /// that import everything from each other have far more ways through them than modules.
+    fn look_up_through(
+        &self,
+        module: ModuleId,
+        name: Symbol,
+        search: &Search,
+        seen: &mut Vec<ModuleId>,
+    ) -> Vec<Entry> {
         self.ask(name);
-        if !search.step() {
+        if seen.contains(&module) || !search.step() {
             return Vec::new();
         }
+        seen.push(module);
         if let Some(entries) = self.contents.get(&(module, name)) {
             let mut entries = self.without_imports(entries, search);
             // A package may have a member and a module of one name; the member hides the module.
@@ -237,18 +250,24 @@ impl World {
             }
         }
         let Some(found) = self.modules.get(module as usize) else { return Vec::new() };
-        self.look_up_in_all(&found.all_imports, name, search)
+        self.look_up_in_all(&found.all_imports, name, search, seen)
     }
 
     /// Looks a name up in what imports of everything lead to.
-    fn look_up_in_all(&self, imports: &[u32], name: Symbol, search: &Search) -> Vec<Entry> {
+    fn look_up_in_all(
+        &self,
+        imports: &[u32],
+        name: Symbol,
+        search: &Search,
+        seen: &mut Vec<ModuleId>,
+    ) -> Vec<Entry> {
         let mut found = Vec::new();
         for import in imports {
             for target in self.import_targets(*import, search) {
                 match target {
                     Entry::Module(module) => {
                         search.open.borrow_mut().push(*import);
-                        found.extend(self.look_up_in_module(module, name, search));
+                        found.extend(self.look_up_through(module, name, search, seen));
                         search.open.borrow_mut().pop();
                     }
                     Entry::Definition(class) => found.extend(self.find_member(class, name)),

@@ -155,7 +155,7 @@ pub(crate) fn everything(index: &CodeIndex) -> Vec<String> {
 }
 
 /// Returns all nodes and relationships as rows without numbers, and the counts by which queries are planned.
-fn everything_of(graph: &dyn Graph) -> Vec<String> {
+pub(crate) fn everything_of(graph: &dyn Graph) -> Vec<String> {
     let mut all = rows(graph, "MATCH (n) RETURN labels(n), properties(n)");
     all.extend(rows(graph, "MATCH (a)-[r]->(b) RETURN a.id, type(r), properties(r), b.id"));
     all.push(format!("{} nodes, {} relationships", graph.node_count(), graph.relationship_count()));
@@ -173,7 +173,7 @@ fn everything_of(graph: &dyn Graph) -> Vec<String> {
 }
 
 /// Checks what an index of properties and the links from both ends say about each node.
-fn assert_consistent(graph: &dyn Graph) {
+pub(crate) fn assert_consistent(graph: &dyn Graph) {
     let numbers = 0..u32::try_from(graph.node_bound()).unwrap();
     for node in numbers.map(NodeId).filter(|node| graph.has_node(*node)) {
         for (key, name) in (0..).map(KeyId).zip(graph.property_keys()) {

@@ -53,7 +53,7 @@ fn methods_of_a_type_are_its_definitions() {
     let methods =
         ask("MATCH (:Struct {name: 'GraphBuilder'})-[:DEFINES]->(m:Method) RETURN m.name, m.visibility");
     for method in
-        ["add_node public", "add_relationship public", "build public", "cell private", "shared private"]
+        ["add_node public", "add_relationship public", "build public", "cell private", "text private"]
     {
         assert!(methods.contains(&method.to_owned()), "{method}: {methods:?}");
     }

@@ -1,16 +1,18 @@
 //! The builder of a [`MemoryGraph`]. It takes nodes and relationships in any order of names, and sorts once at
 //! the end.
 
-use std::collections::HashMap;
-use std::collections::{BTreeMap, HashSet};
+mod copy;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use super::MemoryGraph;
 use super::adjacency::Adjacency;
-use super::column::Columns;
+use super::assembly::Parts;
+use super::column::{Cell, Columns};
 use super::index::Index;
-use crate::graph::{KeyId, LabelId, Link, NodeId, RelationshipId, Side, TypeId};
+use crate::graph::{KeyId, LabelId, Link, NodeId, RelationshipId, TypeId};
 use crate::value::Value;
 
 /// The reason why something cannot be added to a graph.
@@ -50,11 +52,12 @@ pub struct GraphBuilder {
     label_set_of: Vec<u32>,
     relationships: Vec<Edge>,
     /// Cells of row and value, by key.
-    node_cells: Vec<Vec<(u32, Value)>>,
+    node_cells: Vec<Vec<(u32, Cell)>>,
     /// Cells likewise; the row is the number in the order of adding.
-    relationship_cells: Vec<Vec<(u32, Value)>>,
+    relationship_cells: Vec<Vec<(u32, Cell)>>,
     /// Every text once, so that equal properties share their bytes.
-    texts: HashSet<Arc<str>>,
+    texts: Vec<Arc<str>>,
+    numbers_of_texts: HashMap<Arc<str>, u32>,
     indexed: Vec<KeyId>,
 }
 
@@ -105,19 +108,10 @@ impl GraphBuilder {
         }
         set.sort_unstable();
         set.dedup();
-        let row = next_number(self.label_set_of.len())?;
-        let set = if let Some(number) = self.numbers_of_label_sets.get(&set) {
-            *number
-        } else {
-            let number = next_number(self.label_sets.len())?;
-            self.label_sets.push(set.clone());
-            self.numbers_of_label_sets.insert(set, number);
-            number
-        };
-        self.label_set_of.push(set);
+        let row = self.row(set)?;
         for (key, value) in properties {
-            let (key, value) = self.cell(key, value)?;
-            push_cell(&mut self.node_cells, key, row, value);
+            let (key, cell) = (KeyId(self.keys.number(key)?), self.cell(value.clone())?);
+            push_cell(&mut self.node_cells, key, row, cell);
         }
         Ok(NodeId(row))
     }
@@ -140,8 +134,8 @@ impl GraphBuilder {
         let added = next_number(self.relationships.len())?;
         self.relationships.push(Edge { start, relationship_type, end, added });
         for (key, value) in properties {
-            let (key, value) = self.cell(key, value)?;
-            push_cell(&mut self.relationship_cells, key, added, value);
+            let (key, cell) = (KeyId(self.keys.number(key)?), self.cell(value.clone())?);
+            push_cell(&mut self.relationship_cells, key, added, cell);
         }
         Ok(())
     }
@@ -169,9 +163,24 @@ impl GraphBuilder {
         Ok(())
     }
 
+    /// Adds a node with a sorted set of labels. Returns its number.
+    fn row(&mut self, labels: Vec<LabelId>) -> Result<u32, BuildError> {
+        let row = next_number(self.label_set_of.len())?;
+        let set = if let Some(number) = self.numbers_of_label_sets.get(&labels) {
+            *number
+        } else {
+            let number = next_number(self.label_sets.len())?;
+            self.label_sets.push(labels.clone());
+            self.numbers_of_label_sets.insert(labels, number);
+            number
+        };
+        self.label_set_of.push(set);
+        Ok(row)
+    }
+
     /// Finishes the graph.
     pub fn build(mut self) -> MemoryGraph {
-        drop(std::mem::take(&mut self.texts));
+        drop(std::mem::take(&mut self.numbers_of_texts));
         let nodes = self.label_set_of.len();
         let mut edges = self.relationships;
         edges.sort_unstable_by_key(|edge| (edge.start, edge.relationship_type, edge.end, edge.added));
@@ -185,95 +194,65 @@ impl GraphBuilder {
             *row = number_of.get(*row as usize).copied().unwrap_or(0);
         }
         drop(number_of);
-        let mut relationships_by_type = vec![0; self.types.names.len()];
-        let mut counts_by_set: HashMap<(TypeId, Side, u32), usize> = HashMap::new();
-        for edge in &edges {
-            let relationship_type = edge.relationship_type;
-            if let Some(count) = relationships_by_type.get_mut(usize::from(relationship_type.0)) {
-                *count += 1;
-            }
-            for (side, node) in [(Side::Outgoing, edge.start), (Side::Incoming, edge.end)] {
-                let set = self.label_set_of.get(node.0 as usize).copied().unwrap_or(0);
-                *counts_by_set.entry((relationship_type, side, set)).or_default() += 1;
-            }
-        }
-        let mut counts = HashMap::new();
-        for ((relationship_type, side, set), count) in counts_by_set {
-            for label in self.label_sets.get(set as usize).into_iter().flatten() {
-                *counts.entry((relationship_type, side, *label)).or_default() += count;
-            }
-        }
-        for (number, edge) in (0_u32..).zip(&mut edges) {
-            edge.added = number;
-        }
         let link = |number: u32, neighbour| Link { relationship: RelationshipId(number), neighbour };
-        let links = edges.iter().map(|edge| (edge.start, edge.relationship_type, link(edge.added, edge.end)));
-        let outgoing = Adjacency::new(nodes, links);
-        let starts = edges.iter().map(|edge| edge.start).collect();
-        edges.sort_unstable_by_key(|edge| (edge.end, edge.relationship_type, edge.start, edge.added));
-        let links = edges.iter().map(|edge| (edge.end, edge.relationship_type, link(edge.added, edge.start)));
-        let incoming = Adjacency::new(nodes, links);
+        let links = (0_u32..)
+            .zip(&edges)
+            .map(|(number, edge)| (edge.start, edge.relationship_type, link(number, edge.end)));
+        let outgoing = Adjacency::new(nodes, edges.len(), links);
         drop(edges);
+        self.texts.shrink_to_fit();
+        let node_columns = Columns::new(self.node_cells, &self.texts);
+        let relationship_columns = Columns::new(self.relationship_cells, &self.texts);
         let mut indexes: Vec<Option<Index>> = self.keys.names.iter().map(|_| None).collect();
         for key in self.indexed {
-            let cells = self.node_cells.get(usize::from(key.0)).map(Vec::as_slice).unwrap_or_default();
             if let Some(place) = indexes.get_mut(usize::from(key.0)) {
-                *place = Some(Index::new(cells.iter().map(|(node, value)| (*node, value))));
+                *place = Some(Index::new(node_columns.entries(key, &self.texts)));
             }
         }
-        let mut nodes_by_label = vec![Vec::new(); self.labels.names.len()];
-        for (node, set) in (0_u32..).zip(&self.label_set_of) {
-            for label in self.label_sets.get(*set as usize).into_iter().flatten() {
-                if let Some(nodes) = nodes_by_label.get_mut(usize::from(label.0)) {
-                    nodes.push(NodeId(node));
-                }
-            }
-        }
-        nodes_by_label.iter_mut().for_each(Vec::shrink_to_fit);
         self.label_set_of.shrink_to_fit();
-        MemoryGraph {
+        let parts = Parts {
             labels: self.labels.names,
             types: self.types.names,
             keys: self.keys.names,
             label_sets: self.label_sets,
             label_set_of: self.label_set_of,
-            nodes_by_label,
-            relationships_by_type,
-            counts,
             outgoing,
-            incoming,
-            starts,
-            node_columns: Columns::new(self.node_cells),
-            relationship_columns: Columns::new(self.relationship_cells),
+            texts: self.texts,
+            node_columns,
+            relationship_columns,
             indexes,
-        }
+        };
+        parts.assemble()
     }
 
-    fn cell(&mut self, key: &str, value: &Value) -> Result<(KeyId, Value), BuildError> {
+    fn cell(&mut self, value: Value) -> Result<Cell, BuildError> {
         let is_scalar = |value: &Value| {
             matches!(value, Value::Boolean(_) | Value::Integer(_) | Value::Float(_) | Value::String(_))
         };
-        let value = match value {
-            Value::Null => Value::Null,
-            Value::String(text) => Value::String(self.shared(text)),
-            value if is_scalar(value) => value.clone(),
-            Value::List(list) if list.items().iter().all(is_scalar) => value.clone(),
-            _ => return Err(BuildError::UnstorableValue),
-        };
-        Ok((KeyId(self.keys.number(key)?), value))
+        match value {
+            Value::String(text) => self.text(text).map(Cell::Text),
+            Value::List(list) if !list.items().iter().all(is_scalar) => Err(BuildError::UnstorableValue),
+            Value::Map(_) | Value::Node(_) | Value::Relationship(_) | Value::Path(_) => {
+                Err(BuildError::UnstorableValue)
+            }
+            value => Ok(Cell::Other(value)),
+        }
     }
 
-    fn shared(&mut self, text: &Arc<str>) -> Arc<str> {
-        if let Some(known) = self.texts.get(text) {
-            return known.clone();
+    /// Returns the number of a text in the table.
+    fn text(&mut self, text: Arc<str>) -> Result<u32, BuildError> {
+        if let Some(known) = self.numbers_of_texts.get(&text) {
+            return Ok(*known);
         }
-        self.texts.insert(text.clone());
-        text.clone()
+        let number = next_number(self.texts.len())?;
+        self.texts.push(text.clone());
+        self.numbers_of_texts.insert(text, number);
+        Ok(number)
     }
 }
 
-fn push_cell(cells: &mut Vec<Vec<(u32, Value)>>, key: KeyId, row: u32, value: Value) {
-    if value.is_null() {
+fn push_cell(cells: &mut Vec<Vec<(u32, Cell)>>, key: KeyId, row: u32, cell: Cell) {
+    if matches!(cell, Cell::Other(Value::Null)) {
         return;
     }
     let at = usize::from(key.0);
@@ -281,7 +260,7 @@ fn push_cell(cells: &mut Vec<Vec<(u32, Value)>>, key: KeyId, row: u32, value: Va
         cells.resize_with(at + 1, Vec::new);
     }
     if let Some(cells) = cells.get_mut(at) {
-        cells.push((row, value));
+        cells.push((row, cell));
     }
 }
 

@@ -14,13 +14,23 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn new<'a>(values: impl Iterator<Item = (u32, &'a Value)>) -> Self {
+    pub(super) fn new(values: impl Iterator<Item = (u32, Value)>) -> Self {
         let mut entries: Vec<(u32, NodeId)> =
-            values.map(|(node, value)| (short_hash(value), NodeId(node))).collect();
+            values.map(|(node, value)| (short_hash(&value), NodeId(node))).collect();
         entries.sort_unstable();
         entries.shrink_to_fit();
+        Self::of_entries(entries)
+    }
+
+    /// Creates the index from its sorted entries.
+    pub(super) fn of_entries(entries: Vec<(u32, NodeId)>) -> Self {
         let changes = entries.windows(2).filter(|pair| matches!(pair, [one, two] if one.0 != two.0)).count();
         Self { distinct: changes + 1, entries }
+    }
+
+    /// Returns the entries of hash and node.
+    pub(super) fn entries(&self) -> &[(u32, NodeId)] {
+        &self.entries
     }
 
     /// Returns the nodes whose value may equal a value, in ascending order.
@@ -37,7 +47,8 @@ impl Index {
     }
 }
 
-fn short_hash(value: &Value) -> u32 {
+/// Returns the hash of a value in an index. It may be another one in a program that was built otherwise.
+pub(super) fn short_hash(value: &Value) -> u32 {
     let mut hasher = DefaultHasher::new();
     hash_value(value, &mut hasher);
     let [a, b, c, d, ..] = hasher.finish().to_le_bytes();

@@ -16,4 +16,5 @@ mod random;
 mod rendered;
 mod setup;
 mod small;
+mod stored;
 mod tck;
