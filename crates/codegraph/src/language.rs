@@ -99,6 +99,23 @@ const EXTENSIONS: [(&str, Language); 36] = [
 ];
 
 impl Language {
+    /// All languages.
+    pub const ALL: [Self; 13] = [
+        Self::Bash,
+        Self::C,
+        Self::CSharp,
+        Self::Cpp,
+        Self::Go,
+        Self::Java,
+        Self::JavaScript,
+        Self::Php,
+        Self::Python,
+        Self::Ruby,
+        Self::Rust,
+        Self::TypeScript,
+        Self::Tsx,
+    ];
+
     /// Returns the language of a file by the end of its path.
     pub fn of_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -126,6 +143,24 @@ impl Language {
             Self::Rust => "rust",
             Self::TypeScript => "typescript",
             Self::Tsx => "tsx",
+        }
+    }
+
+    /// Returns the name of the language as people write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Bash => "Bash",
+            Self::C => "C",
+            Self::CSharp => "C#",
+            Self::Cpp => "C++",
+            Self::Go => "Go",
+            Self::Java => "Java",
+            Self::JavaScript => "JavaScript",
+            Self::Php => "PHP",
+            Self::Python => "Python",
+            Self::Ruby => "Ruby",
+            Self::Rust => "Rust",
+            Self::TypeScript | Self::Tsx => "TypeScript",
         }
     }
 

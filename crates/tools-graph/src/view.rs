@@ -3,10 +3,11 @@
 //! A view never decides who may read what. It becomes the graph of exactly the files that a listing names, so a
 //! call with fewer rights takes the others out before it sees anything.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use codegraph::{Change, CodeIndex, Due, ExtractLimits, FactsStore, LiveGraph, PatchedGraph, Sweep};
+use codegraph::{Change, CodeIndex, Due, ExtractLimits, FactsStore, Language, LiveGraph, PatchedGraph, Sweep};
 use roots::{Roots, RootsError};
 use tool::{Context, ToolError};
 use tool_support::files::failure;
@@ -26,6 +27,9 @@ pub(crate) struct View {
     graph: Option<Snapshot>,
     /// True if changes were taken that nothing has been resolved for yet.
     is_unsettled: bool,
+    name: String,
+    /// Stamp of the languages that the index was made with.
+    grammars: u64,
 }
 
 /// A graph with its freshness. It stays as it is while queries read it.
@@ -48,6 +52,8 @@ pub(crate) struct Answerable {
     pub(crate) pending: usize,
     /// Number of files that the limits leave out.
     pub(crate) left_out: u64,
+    /// Number of files of each language whose grammar is not there.
+    pub(crate) missing: BTreeMap<Language, u64>,
 }
 
 /// The outcome of reading one file.
@@ -68,6 +74,8 @@ impl View {
             live: LiveGraph::new(name),
             graph: None,
             is_unsettled: false,
+            name: name.to_owned(),
+            grammars: 0,
         }
     }
 
@@ -80,6 +88,10 @@ impl View {
         store: &mut dyn FactsStore,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<Answerable, ToolError> {
+        if self.grammars != listing.grammars {
+            // Files may be of other languages than before. Their facts are mostly on disk.
+            *self = Self { grammars: listing.grammars, ..Self::new(&self.name) };
+        }
         for file in listing.files.iter().filter(|file| file.has_further_names) {
             // Opening the file asks the guard about its other names.
             self.sweep.forget(&file.path);
@@ -103,7 +115,11 @@ impl View {
                     (path, reading)
                 }
             };
-            self.take(path, reading, store, &mut pending);
+            self.take(path.clone(), reading, store, &mut pending);
+            if context.stop.requested().is_some() || is_ended() {
+                // The file may not have been taken.
+                self.sweep.forget(&path);
+            }
         }
         if self.is_unsettled {
             self.index.settle_with(store);
@@ -115,7 +131,8 @@ impl View {
             None => self.snapshot()?,
         };
         self.graph = Some(snapshot.clone());
-        Ok(Answerable { snapshot, pending, left_out: listing.left_out })
+        let missing = listing.missing.clone();
+        Ok(Answerable { snapshot, pending, left_out: listing.left_out, missing })
     }
 
     /// Takes what was read of a file into the index.
