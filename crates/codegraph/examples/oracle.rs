@@ -3,9 +3,11 @@
 //!
 //! `cargo run --release -p codegraph --example oracle -- FOLDER CALLS.json [--all]`
 //!
-//! A call leads from the innermost definition around it to a definition of the folder. A class and its constructor
-//! count as one. The file has the calls (`edges`) by their places, and the places at which the compiler names no
-//! function with a body (`undecided`): calls of the graph there are not judged.
+//! A call leads from the innermost function around it to a definition of the folder. A class and its constructor count
+//! as one, and so do overloads. The file has the calls (`edges`) by their places, and the places at which the compiler
+//! decides nothing (`undecided`), with the name or for any name. Calls of the graph there are not judged, and neither
+//! are those that no compiler lists: of functions without a name, by operators, of the constructor that a class
+//! inherits, and of a method that overrides the one that the compiler names.
 
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
@@ -32,7 +34,7 @@ struct Known {
     undecided: Vec<Site>,
 }
 
-/// A call: its place, and that of what it calls.
+/// A call: its place, and the name and place of what it calls.
 #[derive(Deserialize)]
 struct Call {
     file: String,
@@ -155,14 +157,44 @@ fn callee(all: &Definitions, file: &str, line: i64, name: &str) -> Option<String
     at.first().map(|one| one.id.clone())
 }
 
-/// Names a constructor as its class.
+/// Names a constructor as its class, and an overload as the first one.
 fn of_class(id: &str) -> String {
+    let mut id = id.to_owned();
+    while let Some(at) = id.find('~') {
+        let digits = id.get(at + 1..).map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+        id.replace_range(at..=at + digits, "");
+    }
     for end in [".constructor", ".__init__", ".__new__"] {
         if let Some(class) = id.strip_suffix(end) {
             return class.to_owned();
         }
     }
-    id.to_owned()
+    id
+}
+
+/// Returns the methods that each method may stand in for: those of its name in the classes above.
+fn overridden(graph: &dyn Graph) -> Result<BTreeMap<String, BTreeSet<String>>, Box<dyn Error>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let query = "MATCH (s)-[:INHERITS|IMPLEMENTS*1..8]->(b) RETURN DISTINCT s.id, b.id";
+    let pairs: Edges = rows(graph, query)?.iter().map(|row| (text(row.first()), text(row.get(1)))).collect();
+    let mut members: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for row in rows(graph, "MATCH (c)-[:DEFINES]->(m:Method) RETURN c.id, m.id, m.name")? {
+        members.entry(text(row.first())).or_default().push((text(row.get(1)), text(row.get(2))));
+    }
+    for (sub, base) in &pairs {
+        for (own, name) in members.get(sub).into_iter().flatten() {
+            for (of_base, _) in members.get(base).into_iter().flatten().filter(|(_, other)| other == name) {
+                found.entry(of_class(own)).or_default().insert(of_class(of_base));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true for a definition that compilers do not list as the target of a call.
+fn is_unlisted(name: &str) -> bool {
+    let is_operator = name.len() > 4 && name.starts_with("__") && name.ends_with("__");
+    name.is_empty() || name.starts_with("<lambda") || is_operator && !["__init__", "__new__"].contains(&name)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -174,20 +206,40 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut right, mut unknown) = (Edges::new(), 0);
     for call in &known.edges {
         match callee(&all, &call.to_file, call.to_line, &call.name) {
-            Some(to) => drop(right.insert((caller(&all, &call.file, call.line), of_class(&to)))),
+            Some(to) => drop(right.insert((of_class(&caller(&all, &call.file, call.line)), of_class(&to)))),
             None => unknown += 1,
         }
     }
-    let undecided: BTreeSet<(String, &str)> =
-        known.undecided.iter().map(|site| (caller(&all, &site.file, site.line), site.name.as_str())).collect();
-    let query = "MATCH (a)-[r:CALLS|INSTANTIATES]->(b) WHERE b.file IS NOT NULL RETURN a.id, b.id, b.name";
+    let at_lines: BTreeSet<(&str, i64)> = known
+        .undecided
+        .iter()
+        .filter(|site| site.name.is_empty())
+        .map(|site| (site.file.as_str(), site.line))
+        .collect();
+    let by_name: BTreeSet<(String, &str)> = known
+        .undecided
+        .iter()
+        .filter(|site| !site.name.is_empty())
+        .map(|site| (of_class(&caller(&all, &site.file, site.line)), site.name.as_str()))
+        .collect();
+    let implied = "MATCH (a)-[:INSTANTIATES]->()-[:INHERITS*1..8]->(b) RETURN DISTINCT a.id, b.id";
+    let implied: Edges = rows(&graph, implied)?
+        .iter()
+        .map(|row| (of_class(&text(row.first())), of_class(&text(row.get(1)))))
+        .collect();
+    let overridden = overridden(&graph)?;
+    let query = "MATCH (a)-[r:CALLS|INSTANTIATES]->(b) WHERE b.file IS NOT NULL \
+                 RETURN a.id, b.id, b.name, a.file, r.line";
     let (mut found, mut unjudged) = (Edges::new(), 0);
     for row in rows(&graph, query)? {
-        let (from, to) = (text(row.first()), of_class(&text(row.get(1))));
+        let edge = (of_class(&text(row.first())), of_class(&text(row.get(1))));
         let name = text(row.get(2));
-        let edge = (from.clone(), to);
-        let is_undecided = undecided.contains(&(from.clone(), name.as_str())) || undecided.contains(&(from, ""));
-        if right.contains(&edge) || !is_undecided {
+        let is_judged = !at_lines.contains(&(text(row.get(3)).as_str(), number(row.get(4))))
+            && !by_name.contains(&(edge.0.clone(), name.as_str()))
+            && !implied.contains(&edge)
+            && !overridden.get(&edge.1).into_iter().flatten().any(|of| right.contains(&(edge.0.clone(), of.clone())))
+            && !is_unlisted(&name);
+        if is_judged || right.contains(&edge) {
             found.insert(edge);
         } else {
             unjudged += 1;

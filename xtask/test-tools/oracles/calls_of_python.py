@@ -3,7 +3,9 @@
 python3 calls_of_python.py FOLDER INDEX
 
 SCIP knows references, not calls: a reference to a function or class that an opening parenthesis follows is a call,
-and any other one is not decided.
+and any other one is not decided. A line without any reference is one that the type checker takes for unreachable, and a name without one is of an
+object that it does not know.
+Calls by operators and of functions without a name are in no index.
 """
 
 import json
@@ -71,9 +73,16 @@ for path, occurrences in all_documents:
         if roles & 1 and not symbol.startswith("local "):
             definitions.setdefault(symbol, (path, where[0] + 1))
 
-edges, undecided, outside = [], [], 0
+edges, undecided, outside, silent = [], [], 0, []
 for path, occurrences in all_documents:
     lines = (root / path).read_text().split("\n")
+    spoken = {where[0] for where, _, _ in occurrences}
+    starts = {(where[0], where[1]) for where, _, _ in occurrences}
+    for at, text in enumerate(lines):
+        for call in re.finditer(r"(\w+)\s*\(", text):
+            if (at, call.start()) not in starts:
+                silent.append({"file": path, "line": at + 1, "name": call[1]})
+    silent += [{"file": path, "line": at + 1, "name": ""} for at in range(len(lines)) if at not in spoken]
     for where, symbol, roles in occurrences:
         line, start = where[0], where[1]
         end_line, end = (where[2], where[3]) if len(where) == 4 else (line, where[2])
@@ -83,7 +92,8 @@ for path, occurrences in all_documents:
             continue
         if not is_callable:
             # A variable or parameter may hold a function.
-            undecided.append({"file": path, "line": line + 1, "name": lines[line][start:end]})
+            if lines[end_line][end:].lstrip().startswith(("(", "[")):
+                undecided.append({"file": path, "line": line + 1, "name": ""})
             continue
         after = lines[end_line][end:].lstrip()
         before = lines[line][:start].rstrip()
@@ -94,4 +104,4 @@ for path, occurrences in all_documents:
             edges.append({"file": path, "line": line + 1, "name": name, "to_file": place[0], "to_line": place[1]})
         else:
             undecided.append({"file": path, "line": line + 1, "name": name})
-print(json.dumps({"edges": edges, "undecided": undecided, "outside": outside, "files": len(all_documents)}))
+print(json.dumps({"edges": edges, "undecided": undecided + silent, "outside": outside}))

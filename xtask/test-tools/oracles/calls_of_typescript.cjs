@@ -82,6 +82,12 @@ function declarationsOf(expression) {
     return symbol?.declarations ?? [];
 }
 
+function edge(at, name, declaration) {
+    const of = named(declaration);
+    const to = place(of, of.getSourceFile());
+    edges.push({ ...at, name: ts.isIdentifier(of) ? of.text : name, to_file: to.file, to_line: to.line });
+}
+
 function visit(node, file) {
     if (ts.isCallExpression(node) || ts.isNewExpression(node)) {
         const callee = node.expression;
@@ -90,18 +96,22 @@ function visit(node, file) {
         const signature = checker.getResolvedSignature(node)?.declaration;
         const classes = ts.isNewExpression(node) ? declarationsOf(callee).filter(ts.isClassLike) : [];
         const candidates = [...classes, ...(signature ? [signature] : []), ...declarationsOf(callee)];
-        const found = candidates.map(body).find((one) => one && own.has(one.getSourceFile().fileName));
+        const found = candidates.map(body).filter((one) => one && own.has(one.getSourceFile().fileName));
         if (callee.kind === ts.SyntaxKind.SuperKeyword) {
             undecided.push({ ...at, name: "" });
-        } else if (found) {
-            const of = named(found);
-            const to = place(of, of.getSourceFile());
-            edges.push({ ...at, name, to_file: to.file, to_line: to.line });
+        } else if (found.length > 0) {
+            // A class of its own and the constructor that it inherits are both called; else the best one counts.
+            for (const one of ts.isNewExpression(node) ? found : found.slice(0, 1)) edge(at, name, one);
         } else if (candidates.some((one) => own.has(one.getSourceFile().fileName)) || candidates.length === 0) {
-            undecided.push({ ...at, name });
+            // What is called is a value or a signature: any function may be.
+            undecided.push({ ...at, name }, { ...place(node, file), name: "" }, { ...at, name: "" });
         } else {
             outside += 1;
         }
+    } else if (ts.isPropertyAccessExpression(node)) {
+        // Reading a property with a getter calls that.
+        const getter = declarationsOf(node).find((one) => ts.isGetAccessor(one) && one.body);
+        if (getter && own.has(getter.getSourceFile().fileName)) edge(place(node.name, file), node.name.text, getter);
     } else if (ts.isTaggedTemplateExpression(node) || ts.isDecorator(node)) {
         undecided.push({ ...place(node, file), name: "" });
     }
@@ -111,4 +121,4 @@ function visit(node, file) {
 for (const file of program.getSourceFiles()) {
     if (own.has(file.fileName)) visit(file, file);
 }
-process.stdout.write(JSON.stringify({ edges, undecided, outside, files: files.length }));
+process.stdout.write(JSON.stringify({ edges, undecided, outside }));
