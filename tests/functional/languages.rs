@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::harness::{Fixture, Run};
 use crate::http::Up;
 
-const BOX: &str = "class Box {\n public:\n  int size() { return width(); }\n  int width() { return 2; }\n};\n";
+const BOX: &str =
+    "class Box {\n public:\n  int size() { return width(); }\n  int width() { return 2; }\n};\n";
 const MAIN: &str = "#include \"box.h\"\n\nint total() {\n  Box box;\n  return box.size();\n}\n";
 const CART: &str = "namespace Shop {\n  class Cart {\n    int Total() { return Price() * 2; }\n    int Price() { return 3; }\n  }\n}\n";
 const PYTHON: &str = "def first():\n    pass\n\ndef second():\n    first()\n";
@@ -23,12 +24,7 @@ fn program() -> PathBuf {
 }
 
 fn repository() -> Fixture {
-    Fixture::with_files(&[
-        ("src/box.h", BOX),
-        ("src/main.cpp", MAIN),
-        ("Cart.cs", CART),
-        ("a.py", PYTHON),
-    ])
+    Fixture::with_files(&[("src/box.h", BOX), ("src/main.cpp", MAIN), ("Cart.cs", CART), ("a.py", PYTHON)])
 }
 
 fn install(fixture: &Fixture, from: &Path) -> Run {
@@ -195,7 +191,7 @@ fn a_program_that_was_taken_over_costs_its_files_alone() {
         assert!(rows.contains("a.py"), "{rows}");
         assert!(fixture.run(&["graph", "query", CALLS]).stdout.contains("second"), "{rest}");
     }
-    // Nothing of that was kept: the right program is asked anew.
+    // No such answer was kept: the right program is asked anew.
     assert_eq!(install(&fixture, &program()).code, 0);
     let found = fixture.run(&["graph", "query", CALLS]).stdout;
     assert!(found.contains("Total") && found.contains("width"), "{found}");
@@ -206,7 +202,8 @@ fn the_graph_of_a_commit_has_these_languages_too() {
     let fixture = repository();
     let git = |words: &[&str]| {
         let config = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
-        let run = Command::new("git").args(config).args(words).current_dir(fixture.workspace()).output().unwrap();
+        let run =
+            Command::new("git").args(config).args(words).current_dir(fixture.workspace()).output().unwrap();
         assert!(run.status.success(), "{run:?}");
     };
     git(&["init", "-q"]);

@@ -199,7 +199,9 @@ fn is_unlisted(name: &str) -> bool {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, calls, rest @ ..] = arguments.as_slice() else { return Err("name a folder and a file".into()) };
+    let [folder, calls, rest @ ..] = arguments.as_slice() else {
+        return Err("name a folder and a file".into());
+    };
     let known: Known = serde_json::from_slice(&fs::read(calls)?)?;
     let graph = CodeIndex::build(&Folder(folder.into()), ExtractLimits::default()).graph("project")?;
     let all = definitions(&graph)?;
@@ -237,7 +239,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let is_judged = !at_lines.contains(&(text(row.get(3)).as_str(), number(row.get(4))))
             && !by_name.contains(&(edge.0.clone(), name.as_str()))
             && !implied.contains(&edge)
-            && !overridden.get(&edge.1).into_iter().flatten().any(|of| right.contains(&(edge.0.clone(), of.clone())))
+            && !overridden
+                .get(&edge.1)
+                .into_iter()
+                .flatten()
+                .any(|of| right.contains(&(edge.0.clone(), of.clone())))
             && !is_unlisted(&name);
         if is_judged || right.contains(&edge) {
             found.insert(edge);

@@ -21,7 +21,9 @@ impl FileFacts {
                     && self.has_expression(variable.declared)
             })
             && self.imports.iter().all(|import| {
-                self.has_definition(import.scope) && self.has_name(import.member) && self.has_name(import.alias)
+                self.has_definition(import.scope)
+                    && self.has_name(import.member)
+                    && self.has_name(import.alias)
             })
             && (0..expressions).all(|at| self.has_sound_expression(at))
             && self.flows.iter().all(|flow| match *flow {
@@ -63,7 +65,9 @@ impl FileFacts {
         let is_before = |id: ExpressionId| (id as usize) < at;
         let are_before = |span: Span| {
             let end = (span.start as usize).saturating_add(span.length as usize);
-            self.lists.get(span.start as usize..end).is_some_and(|parts| parts.iter().all(|id| is_before(*id)))
+            self.lists
+                .get(span.start as usize..end)
+                .is_some_and(|parts| parts.iter().all(|id| is_before(*id)))
         };
         match self.expressions.get(at).copied().unwrap_or(Expression::Unknown) {
             Expression::Unknown | Expression::Number(_) => true,

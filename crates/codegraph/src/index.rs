@@ -244,19 +244,18 @@ impl CodeIndex {
         content: &[u8],
         store: &mut dyn FactsStore,
     ) -> usize {
-        let language = refined(language, content, store);
+        let language = if store.supports(Language::Cpp) { language.refined(content) } else { language };
         let mut key = FactsKey::new(language, content, &self.limits);
         if self.files.get(&path).is_some_and(|known| known.key == key) {
             return 0;
         }
         let known = store.load(&key).map(Extraction::Lasting);
         let is_new = known.is_none();
-        let (facts, is_lasting) =
-            match known.or_else(|| store.extract(language, content, &self.limits)) {
-                Some(Extraction::Lasting(facts)) => (facts, true),
-                Some(Extraction::Passing(facts)) => (facts, false),
-                None => return 0,
-            };
+        let (facts, is_lasting) = match known.or_else(|| store.extract(language, content, &self.limits)) {
+            Some(Extraction::Lasting(facts)) => (facts, true),
+            Some(Extraction::Passing(facts)) => (facts, false),
+            None => return 0,
+        };
         if !is_lasting {
             key = key.of_passing();
         }
@@ -489,19 +488,4 @@ pub fn is_indexed(path: &str) -> bool {
 /// Returns true if a file of this path is read by a program that has these languages.
 pub fn is_indexed_with(path: &str, supports: impl FnOnce(Language) -> bool) -> bool {
     is_manifest(path) || Language::of_path(path).is_some_and(supports)
-}
-
-/// Returns the language of a file, after a look at its content: a header may be one of C++.
-fn refined(language: Language, content: &[u8], store: &dyn FactsStore) -> Language {
-    if language != Language::C || !store.supports(Language::Cpp) {
-        return language;
-    }
-    let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
-    let is_cpp = head.lines().any(|line| {
-        let line = line.trim_start();
-        ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"]
-            .iter()
-            .any(|start| line.starts_with(start))
-    });
-    if is_cpp { Language::Cpp } else { language }
 }

@@ -98,6 +98,10 @@ const EXTENSIONS: [(&str, Language); 36] = [
     ("zsh", Language::Bash),
 ];
 
+/// Starts of lines that C does not have.
+const STARTS_OF_CPP: [&str; 8] =
+    ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"];
+
 impl Language {
     /// All languages.
     pub const ALL: [Self; 13] = [
@@ -125,6 +129,19 @@ impl Language {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
         EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, language)| *language)
+    }
+
+    /// Returns the language of a file, after a look at its content: a header may be one of C++.
+    pub(crate) fn refined(self, content: &[u8]) -> Self {
+        if self != Self::C {
+            return self;
+        }
+        let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
+        let is_cpp = head.lines().any(|line| {
+            let line = line.trim_start();
+            STARTS_OF_CPP.iter().any(|start| line.starts_with(start))
+        });
+        if is_cpp { Self::Cpp } else { self }
     }
 
     /// Returns the name of the language, in lower case.

@@ -76,7 +76,9 @@ fn create(language: Language) -> Option<Entry> {
         #[cfg(feature = "rust")]
         Language::Rust => Some((tree_sitter_rust::LANGUAGE.into(), &rust::Rust)),
         #[cfg(feature = "typescript")]
-        Language::TypeScript => Some((tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into(), &javascript::JavaScript)),
+        Language::TypeScript => {
+            Some((tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into(), &javascript::JavaScript))
+        }
         #[cfg(feature = "typescript")]
         Language::Tsx => Some((tree_sitter_typescript::LANGUAGE_TSX.into(), &javascript::JavaScript)),
         _ => None,

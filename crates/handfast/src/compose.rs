@@ -235,8 +235,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     ));
     services.insert(jobs.clone());
     let languages = Arc::new(LanguagesProgram::of_state(&state));
-    let graphs =
-        Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?).with_languages(languages));
+    let graphs = Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?).with_languages(languages));
     services.insert(graphs.clone());
     services.insert::<Arc<dyn tool::CodeCallers>>(Arc::new(graphs.clone()));
     let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));

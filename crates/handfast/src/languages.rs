@@ -87,9 +87,10 @@ impl LanguagesProgram {
 /// Returns a number that another file at this place does not have.
 fn stamp(metadata: &Metadata) -> u64 {
     let facts = [metadata.ino(), metadata.size(), metadata.mtime().cast_unsigned()];
-    let mixed = facts.into_iter().chain([metadata.mtime_nsec().cast_unsigned()]).fold(1_u64, |mixed, fact| {
-        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ fact
-    });
+    let mixed = facts
+        .into_iter()
+        .chain([metadata.mtime_nsec().cast_unsigned()])
+        .fold(1_u64, |mixed, fact| mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ fact);
     mixed.max(1)
 }
 
@@ -135,7 +136,7 @@ impl MoreLanguages for LanguagesProgram {
             Err(_) => None,
         };
         if facts.is_none() {
-            // What it said is worth nothing any more.
+            // A program that was wrong once is not asked again.
             *running = None;
         }
         facts.map(Extraction::Lasting).or_else(failed)
@@ -188,7 +189,10 @@ impl Running {
             Ok(greeting) if greeting.fits(VERSION) => Ok((running, greeting.languages)),
             Ok(greeting) => {
                 let other = greeting.version;
-                Err(cannot(format!("it is of Handfast {}, and this is {VERSION}", tool::visible(&other)), true))
+                Err(cannot(
+                    format!("it is of Handfast {}, and this is {VERSION}", tool::visible(&other)),
+                    true,
+                ))
             }
             Err(_) => Err(cannot(format!("it is no {PROGRAM}"), true)),
         }
@@ -248,7 +252,9 @@ impl Running {
                 }
             }
             match self.output.read(&mut piece) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer")),
+                Ok(0) => {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended without an answer"));
+                }
                 Ok(count) => answer.extend_from_slice(piece.get(..count).unwrap_or_default()),
                 Err(error) if is_later(&error) => self.wait(sent < left.len())?,
                 Err(error) => return Err(error),

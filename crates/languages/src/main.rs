@@ -23,7 +23,9 @@ const LANGUAGES: [Language; 2] = [Language::Cpp, Language::CSharp];
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     match arguments.first().and_then(|word| word.to_str()) {
-        Some("--version") => said(writeln!(io::stdout(), "handfast-languages {VERSION}").map_err(WireError::from)),
+        Some("--version") => {
+            said(writeln!(io::stdout(), "handfast-languages {VERSION}").map_err(WireError::from))
+        }
         Some("--attempts") => attempts(true),
         Some("--attempts-unconfined") => attempts(false),
         Some(_) => usage(),

@@ -46,9 +46,15 @@ fn names(facts: &FileFacts) -> Vec<&str> {
 #[test]
 fn both_languages_are_answered_by_one_run() {
     let cpp = b"namespace a { class Box { public: int size() { return 1; } }; }\n";
-    let csharp = b"namespace A { class Cart { int Total() { return Price(); } int Price() { return 3; } } }\n";
+    let csharp =
+        b"namespace A { class Cart { int Total() { return Price(); } int Price() { return 3; } } }\n";
     let found = ask(
-        &[(Language::Cpp, cpp), (Language::CSharp, csharp), (Language::Cpp, b""), (Language::Cpp, b"\xff\0(((")],
+        &[
+            (Language::Cpp, cpp),
+            (Language::CSharp, csharp),
+            (Language::Cpp, b""),
+            (Language::Cpp, b"\xff\0((("),
+        ],
         &ExtractLimits::default(),
     );
     assert_eq!(names(&found[0]), ["a", "Box", "size"]);

@@ -50,12 +50,12 @@ impl CommitGraphs {
         let may_read = |path: &str| roots.may_read(&workspace.join(path)).is_ok();
         let is_code = |path: &str| grammars.reads(path);
         let is_stopped = || context.stop.requested().is_some() || is_ended();
-        let (files, left_out) = files(&mut objects, &commit, (&may_read, &is_code), &is_stopped).map_err(failed)?;
+        let (files, left_out) =
+            files(&mut objects, &commit, (&may_read, &is_code), &is_stopped).map_err(failed)?;
         context.stop.check()?;
         let generation = generation(&files);
         let stamp = grammars.stamp;
-        let is_wanted =
-            |known: &&(u64, Snapshot)| known.0 == stamp && known.1.generation == generation;
+        let is_wanted = |known: &&(u64, Snapshot)| known.0 == stamp && known.1.generation == generation;
         let known = self.0.lock().iter().find(is_wanted).cloned();
         let snapshot = match known {
             Some((_, known)) => known,

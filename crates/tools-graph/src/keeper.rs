@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use codegraph::{
-    ExtractLimits, Extraction, FactsFolder, FactsKey, FactsStore, FileFacts, Language, MoreLanguages, extract,
-    is_indexed_with, is_supported,
+    ExtractLimits, Extraction, FactsFolder, FactsKey, FactsStore, FileFacts, Language, MoreLanguages,
+    extract, is_indexed_with, is_supported,
 };
 use parking_lot::Mutex;
 
@@ -69,7 +69,7 @@ impl Facts {
 pub(crate) struct Keeper<'a> {
     /// Facts on disk.
     pub(crate) facts: &'a Mutex<Facts>,
-    /// Their folder.
+    /// Folder of the facts.
     pub(crate) folder: &'a Path,
     /// Languages beyond those that were compiled in.
     pub(crate) languages: &'a dyn MoreLanguages,

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use codegraph::{Change, CodeIndex, Due, ExtractLimits, FactsStore, Language, LiveGraph, PatchedGraph, Sweep};
+use codegraph::{
+    Change, CodeIndex, Due, ExtractLimits, FactsStore, Language, LiveGraph, PatchedGraph, Sweep,
+};
 use roots::{Roots, RootsError};
 use tool::{Context, ToolError};
 use tool_support::files::failure;

@@ -34,8 +34,9 @@ pub(crate) fn package(contents: &Contents<'_>) -> Result<(String, Vec<u8>)> {
 pub(crate) fn languages(contents: &Contents<'_>) -> Result<Option<(String, Vec<u8>)>> {
     let Some(bytes) = &contents.program.languages else { return Ok(None) };
     let summary = "The grammars of C++ and C# for the code graph of Handfast";
-    let description =
-        format!("{summary}. `handfast setup languages` installs it; by itself it does nothing for a person.\n");
+    let description = format!(
+        "{summary}. `handfast setup languages` installs it; by itself it does nothing for a person.\n"
+    );
     wheel(contents, &Installed { name: LANGUAGES, bytes, summary, description }).map(Some)
 }
 
@@ -59,7 +60,8 @@ fn wheel(contents: &Contents<'_>, installed: &Installed<'_>) -> Result<(String, 
             .map(|licence| Entry::file(format!("{folder}/licenses/{}", licence.path), licence.bytes.clone())),
     );
     let licences: Vec<&str> = licences.map(|licence| licence.path.as_str()).collect();
-    entries.push(Entry::file(format!("{folder}/METADATA"), metadata(product, installed, &version, &licences)));
+    entries
+        .push(Entry::file(format!("{folder}/METADATA"), metadata(product, installed, &version, &licences)));
     entries.push(Entry::file(format!("{folder}/WHEEL"), about(product, &platforms)));
     let record = record(&entries, &folder);
     entries.push(Entry::file(format!("{folder}/RECORD"), record));

@@ -101,7 +101,7 @@ fn compare(
     (sources, calls): (&Path, &Path),
     prints_all: bool,
 ) -> Result<()> {
-    println!("{name}");
+    eprintln!("{name}");
     let mut cargo = repository.cargo(&super::example("codegraph", "oracle"));
     cargo.arg(sources).arg(calls).args(prints_all.then_some("--all"));
     run_command(&mut cargo)

@@ -89,10 +89,10 @@ enum Layer {
 }
 
 use Layer::{
-    Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
-    Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
-    PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit,
-    Times, ToolServers, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress,
+    Engine, GraphQueries, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing,
+    Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
+    Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.

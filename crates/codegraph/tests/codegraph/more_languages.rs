@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use codegraph::{
-    Change, CodeIndex, ExtractLimits, Extraction, FactsFolder, FactsKey, FactsStore, FileFacts, Gap, Language,
-    NoStore, Request, answer, extract, facts_of_the_file_alone, is_indexed_with, read_message, write_message,
+    Change, CodeIndex, ExtractLimits, Extraction, FactsFolder, FactsKey, FactsStore, FileFacts, Gap,
+    Language, NoStore, Request, answer, extract, facts_of_the_file_alone, is_indexed_with, read_message,
+    write_message,
 };
 use proptest::prelude::*;
 

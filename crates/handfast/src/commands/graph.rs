@@ -245,12 +245,11 @@ fn stats(found: &Value, json: bool) -> Result<(), Failure> {
         counts.insert("languages".to_owned(), found["languages"].clone());
         return print_json(&counts);
     }
-    let mut text = table(
-        &["what", "count"],
-        counts.into_iter().map(|(name, count)| vec![name.to_owned(), cell(count)]),
-    );
+    let mut text =
+        table(&["what", "count"], counts.into_iter().map(|(name, count)| vec![name.to_owned(), cell(count)]));
     let languages = found["languages"].as_array().into_iter().flatten().map(|one| {
-        let note = if one["missing"] == true { "not in the graph: run `handfast setup languages`" } else { "" };
+        let note =
+            if one["missing"] == true { "not in the graph: run `handfast setup languages`" } else { "" };
         vec![cell(&one["language"]), cell(&one["files"]), note.to_owned()]
     });
     text.push('\n');

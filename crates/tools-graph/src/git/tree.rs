@@ -17,6 +17,9 @@ const MOST_ENTRIES: usize = 4_000_000;
 /// Depth of folders.
 const DEEPEST: usize = 100;
 
+/// Judgement on a path.
+type Judge<'a> = &'a dyn Fn(&str) -> bool;
+
 /// A file of a commit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CommitFile {
@@ -31,7 +34,7 @@ pub(crate) struct CommitFile {
 pub(crate) fn files(
     objects: &mut Objects<'_>,
     commit: &ObjectId,
-    (may_read, is_code): (&dyn Fn(&str) -> bool, &dyn Fn(&str) -> bool),
+    (may_read, is_code): (Judge<'_>, Judge<'_>),
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(Vec<CommitFile>, u64)> {
     let (_, content) = objects.read(commit)?;

@@ -130,13 +130,13 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<TempPath, Failure> {
 
 /// Copies the program to a new file, from a folder, a package, or the program itself.
 fn take(from: &Path, new: &Path) -> Result<TempPath, Failure> {
-    let cannot = |error: &dyn std::fmt::Display| {
-        Failure::usage(format!("{} cannot be used: {error}", from.display()))
-    };
+    let cannot =
+        |error: &dyn std::fmt::Display| Failure::usage(format!("{} cannot be used: {error}", from.display()));
     if from.is_dir() {
         let program = from.join(PROGRAM);
         let found = if program.is_file() { Some(program) } else { package_in(from)? };
-        let found = found.ok_or_else(|| cannot(&format!("it has neither {PROGRAM} nor a package with it")))?;
+        let found =
+            found.ok_or_else(|| cannot(&format!("it has neither {PROGRAM} nor a package with it")))?;
         // A file is no folder, so this goes one step deep.
         return take_file(&found, new).map_err(|error| cannot(&error));
     }
@@ -167,8 +167,9 @@ fn take_file(from: &Path, new: &Path) -> io::Result<TempPath> {
     let copied = if from.extension().is_some_and(|end| end == "whl" || end == "zip") {
         let mut archive = ZipArchive::new(file).map_err(io::Error::other)?;
         let is_program = |name: &str| name.rsplit('/').next() == Some(PROGRAM);
-        let mut at = (0..archive.len().min(MAX_ENTRIES))
-            .filter(|at| archive.name_for_index(*at).is_some_and(|name| name.is_ok_and(|name| is_program(&name))));
+        let mut at = (0..archive.len().min(MAX_ENTRIES)).filter(|at| {
+            archive.name_for_index(*at).is_some_and(|name| name.is_ok_and(|name| is_program(&name)))
+        });
         let at = at.next().ok_or_else(|| io::Error::other(format!("it has no {PROGRAM}")))?;
         let entry = archive.by_index(at).map_err(io::Error::other)?;
         io::copy(&mut entry.take(LARGEST + 1), &mut target)?
@@ -188,8 +189,9 @@ fn take_file(from: &Path, new: &Path) -> io::Result<TempPath> {
 /// Checks a program, and puts it into its place in one step. Returns what it has.
 fn put(program: TempPath, place: &Path) -> Result<String, Failure> {
     if let Some(released) = RELEASED {
-        // Its size is bounded.
-        let found: String = Sha256::digest(fs::read(&program)?).iter().map(|byte| format!("{byte:02x}")).collect();
+        // The size is bounded.
+        let found: String =
+            Sha256::digest(fs::read(&program)?).iter().map(|byte| format!("{byte:02x}")).collect();
         if found != released {
             return Err(Failure::from(format!(
                 "it is not the {PROGRAM} that was released with Handfast {VERSION}: its SHA-256 is {found}, not \
