@@ -50,12 +50,15 @@ pub(crate) fn languages_of(program: &Path) -> Result<Vec<Language>, String> {
     Running::start(program).map(|(_, languages)| languages).map_err(|why| why.text)
 }
 
+/// Stamp of a program, with the languages that it has or the reason why it cannot be used.
+pub(crate) type Tried = (u64, Result<Vec<Language>, String>);
+
 /// The installed program.
 #[derive(Debug)]
 pub(crate) struct LanguagesProgram {
     path: PathBuf,
     /// Result of the last trial, with the stamp of the program.
-    known: Mutex<Option<(u64, Result<Vec<Language>, String>)>>,
+    known: Mutex<Option<Tried>>,
     /// Program that runs, with its stamp.
     running: Mutex<Option<(u64, Running)>>,
 }
@@ -68,7 +71,7 @@ impl LanguagesProgram {
 
     /// Returns the stamp of the program, and the languages that it has or the reason why it cannot be used. Returns
     /// `None` if there is no program.
-    pub(crate) fn state(&self) -> Option<(u64, Result<Vec<Language>, String>)> {
+    pub(crate) fn state(&self) -> Option<Tried> {
         let stamp = fs::metadata(&self.path).ok().filter(Metadata::is_file).map(|found| stamp(&found))?;
         let mut known = self.known.lock();
         if let Some(known) = known.clone().filter(|known| known.0 == stamp) {
