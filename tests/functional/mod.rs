@@ -44,6 +44,7 @@ mod homes;
 mod hostile_commands;
 mod impact;
 mod knowledge;
+mod languages;
 mod library;
 mod linear;
 mod load;

@@ -87,7 +87,8 @@ enum Task {
         options: Vec<String>,
     },
     /// Measures the search quality of knowledge on a collection in BEIR's layout: by words, by
-    /// vectors, by both, and by both with half of the vectors; `eval graph` measures the code graph
+    /// vectors, by both, and by both with half of the vectors; `eval graph` and `eval oracles`
+    /// measure the code graph
     #[command(alias = "evaluate")]
     Eval(evaluate::Options),
     /// Measures the release binary and a peer side by side, and prints figures and ratios; fails on

@@ -12,6 +12,8 @@
 //!   compiler of the browser extension.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
+//! - `target/test-tools/oracles/node_modules`: compilers that judge the code graph; only `cargo xtask eval oracles`
+//!   installs them.
 //! - The embedding model and its reference: see `embedding`.
 //! - The model of language: see `language`.
 
@@ -206,6 +208,11 @@ pub(crate) fn install_clients(repository: &Repository) -> Result<PathBuf> {
 /// Installs the peer of the browser benchmark, and returns its `node_modules`.
 pub(crate) fn install_browser_peer(repository: &Repository) -> Result<PathBuf> {
     install_packages(repository, "xtask/test-tools/browser", "browser")
+}
+
+/// Installs the compilers that judge the code graph, and returns their `node_modules`.
+pub(crate) fn install_oracles(repository: &Repository) -> Result<PathBuf> {
+    install_packages(repository, "xtask/test-tools/oracles", "oracles")
 }
 
 /// Installs the packages that the folder `pins` locks, and returns their `node_modules`. No script of

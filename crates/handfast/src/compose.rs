@@ -36,6 +36,7 @@ use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
 use crate::job_runtime::job_runtime;
+use crate::languages::LanguagesProgram;
 use crate::mcp_servers::{self, Groups};
 use crate::notify::notifier;
 use crate::out_of_reach::{keep_closed, keep_key_away};
@@ -233,7 +234,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         &configuration.needed.models,
     ));
     services.insert(jobs.clone());
-    let graphs = Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?));
+    let languages = Arc::new(LanguagesProgram::of_state(&state));
+    let graphs = Arc::new(CodeGraphs::new(facts_folder(&state, &place.workspace)?).with_languages(languages));
     services.insert(graphs.clone());
     services.insert::<Arc<dyn tool::CodeCallers>>(Arc::new(graphs.clone()));
     let spending = Arc::new(SpendingBook::new(store.clone(), place.workspace.clone(), None));

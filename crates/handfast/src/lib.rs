@@ -60,6 +60,7 @@ mod host_environment;
 mod identity;
 mod job_runtime;
 mod labels;
+mod languages;
 mod listening;
 mod mcp_options;
 mod mcp_servers;

@@ -59,6 +59,7 @@ mod late_mask;
 mod limits;
 mod mounts;
 mod network;
+mod only_compute;
 mod outcome;
 mod overlay;
 mod owner;
@@ -95,6 +96,7 @@ pub use isolation::{CellHost, Isolation, IsolationChoice, try_namespaces};
 pub use late_mask::LateMasks;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
+pub use only_compute::only_compute;
 pub use outcome::{CapturedStream, ChangeSource, EndReason, Exit, Origin, Outcome, Stream};
 pub use overlay::distrust_overlay;
 pub use piped_program::{

@@ -5,13 +5,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use codegraph::is_indexed;
 use cypher::{Graph, NodeId, Side, TypeId};
 use roots::{LastLink, Roots};
 use tool::{CodeCaller, CodeCallers, Context, EditedFile, EditedLines, EditedSymbol, ToolError};
 use tool_support::left_out::is_ignore_file;
 
 use crate::graphs::CodeGraphs;
+use crate::keeper::Grammars;
 use crate::symbols::{kind, nodes};
 use crate::values::{key_of, number, text};
 
@@ -37,7 +37,9 @@ impl CodeCallers for CodeGraphs {
             let message = format!("{} decides which files the code graph has", tool::path_text(path));
             return Err(ToolError::new(tool::Code::Unavailable, message));
         }
-        let paths: Vec<Option<String>> = edited.iter().map(|file| code_path(context, file)).collect();
+        let grammars = self.grammars();
+        let paths: Vec<Option<String>> =
+            edited.iter().map(|file| code_path(context, &grammars, file)).collect();
         if paths.iter().all(Option::is_none) {
             return Ok(vec![Vec::new(); edited.len()]);
         }
@@ -47,7 +49,7 @@ impl CodeCallers for CodeGraphs {
             .answerable_unless(context, &is_late)
             .map_err(|error| if is_late() { late(within) } else { error })?;
         let graph = answerable.snapshot.graph.as_ref();
-        known(graph, context, &paths)?;
+        known(graph, context, (&paths, &grammars))?;
         let symbols = symbols_of(graph, &paths);
         let found = edited.iter().zip(&paths).map(|(file, path)| {
             let of_file = path.iter().flat_map(|path| below(&symbols, path));
@@ -71,8 +73,12 @@ impl CodeCallers for CodeGraphs {
 ///
 /// # Errors
 /// `EUNAVAILABLE` if ignore rules leave a file out, or the graph has a part of it.
-fn known(graph: &dyn Graph, context: &Context, paths: &[Option<String>]) -> Result<(), ToolError> {
-    let wanted = paths.iter().flatten().map(String::as_str).filter(|path| is_indexed(path));
+fn known(
+    graph: &dyn Graph,
+    context: &Context,
+    (paths, grammars): (&[Option<String>], &Grammars),
+) -> Result<(), ToolError> {
+    let wanted = paths.iter().flatten().map(String::as_str).filter(|path| grammars.reads(path));
     let wanted: BTreeSet<&str> = wanted.collect();
     let files = nodes(graph).filter(|node| kind(graph, *node) == "file");
     let files = files.map(|node| (text(graph, node, "path"), text(graph, node, "gap")));
@@ -107,12 +113,12 @@ fn chooses_files(context: &Context, file: &EditedFile) -> bool {
 }
 
 /// Returns the path of a file of the graph, or of a folder that may have some.
-fn code_path(context: &Context, file: &EditedFile) -> Option<String> {
+fn code_path(context: &Context, grammars: &Grammars, file: &EditedFile) -> Option<String> {
     let relative = file.path.strip_prefix(&context.place.workspace).ok()?;
     let path = tool::path_text(relative);
     // A removed folder has no ending that would tell what is in it.
     let may_be_folder = file.lines == EditedLines::All;
-    (!path.is_empty() && (is_indexed(&path) || may_be_folder)).then_some(path)
+    (!path.is_empty() && (grammars.reads(&path) || may_be_folder)).then_some(path)
 }
 
 /// A definition that can be called.

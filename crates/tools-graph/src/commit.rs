@@ -1,6 +1,6 @@
 //! The graph of a commit, without a checkout.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use codegraph::{Change, CodeIndex, ExtractLimits, FactsStore, LiveGraph};
@@ -10,6 +10,7 @@ use tool::{Code, Context, ToolError};
 use tool_support::files::failure;
 
 use crate::git::{CommitFile, GitError, Objects, files, resolve};
+use crate::keeper::Grammars;
 use crate::view::{Answerable, Snapshot, ended, too_large};
 
 /// Number of graphs of commits that are kept.
@@ -22,10 +23,10 @@ const MISSING_HINT: &str = "nothing is fetched here. In a shallow clone run `git
 /// Number of files between two reports of progress.
 const FILES_PER_REPORT: usize = 100;
 
-/// Graphs of commits by a hash of the paths and contents of their files. So a graph is only found again by a call
+/// Graphs of commits by the stamp of the languages and a hash of the paths and contents of their files. So a graph is only found again by a call
 /// that may read exactly these files.
 #[derive(Default)]
-pub(crate) struct CommitGraphs(Mutex<VecDeque<Snapshot>>);
+pub(crate) struct CommitGraphs(Mutex<VecDeque<(u64, Snapshot)>>);
 
 /// A graph of a commit for one call.
 pub(crate) struct OfCommit {
@@ -41,6 +42,7 @@ impl CommitGraphs {
         &self,
         context: &Context,
         revision: &str,
+        grammars: &Grammars,
         store: &mut dyn FactsStore,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<OfCommit, ToolError> {
@@ -50,24 +52,28 @@ impl CommitGraphs {
         let mut objects = Objects::open(&roots, workspace).map_err(failed)?;
         let commit = resolve(&mut objects, revision.trim()).map_err(failed)?;
         let may_read = |path: &str| roots.may_read(&workspace.join(path)).is_ok();
+        let is_code = |path: &str| grammars.reads(path);
         let is_stopped = || context.stop.requested().is_some() || is_ended();
-        let (files, left_out) = files(&mut objects, &commit, &may_read, &is_stopped).map_err(failed)?;
+        let (files, left_out) =
+            files(&mut objects, &commit, (&may_read, &is_code), &is_stopped).map_err(failed)?;
         context.stop.check()?;
         let generation = generation(&files);
-        let known = self.0.lock().iter().find(|known| known.generation == generation).cloned();
+        let stamp = grammars.stamp;
+        let is_wanted = |known: &&(u64, Snapshot)| known.0 == stamp && known.1.generation == generation;
+        let known = self.0.lock().iter().find(is_wanted).cloned();
         let snapshot = match known {
-            Some(known) => known,
+            Some((_, known)) => known,
             None => {
                 let built = build(context, &mut objects, &files, generation, store, is_ended)?;
                 let mut kept = self.0.lock();
-                kept.push_back(built.clone());
+                kept.push_back((stamp, built.clone()));
                 if kept.len() > KEPT {
                     kept.pop_front();
                 }
                 built
             }
         };
-        let answerable = Answerable { snapshot, pending: 0, left_out };
+        let answerable = Answerable { snapshot, pending: 0, left_out, missing: BTreeMap::new() };
         Ok(OfCommit { answerable, commit: commit.to_string() })
     }
 

@@ -1,7 +1,8 @@
 //! `graph_schema`: what the graph of the workspace's code has, for authors of queries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use codegraph::Language;
 use cypher::{Graph, LabelId, Side, TypeId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,8 +42,23 @@ pub struct Output {
     nodes: usize,
     /// Number of relationships.
     relationship_count: usize,
+    /// Languages of the files.
+    languages: Vec<LanguageFiles>,
     /// Freshness of the graph.
     freshness: Fresh,
+}
+
+/// The files of a language.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(crate) struct LanguageFiles {
+    /// Name.
+    language: &'static str,
+    /// Number of files.
+    files: u64,
+    /// True if the files are not in the graph, because the language is not installed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    missing: bool,
 }
 
 /// A label of nodes.
@@ -109,9 +125,11 @@ impl Tool for GraphSchema {
 
     async fn run(&self, context: &Context, _args: Args) -> Result<Output, ToolError> {
         let graphs = context.service::<CodeGraphs>()?;
-        let (freshness, graph) = Fresh::split(&graphs.answerable(context)?);
+        let answerable = graphs.answerable(context)?;
+        let (freshness, graph) = Fresh::split(&answerable);
         let graph = graph.as_ref();
         Ok(Output {
+            languages: languages(graph, &answerable.missing),
             labels: labels(graph),
             relationships: relationships(graph),
             relationship_properties: relationship_properties(graph),
@@ -158,6 +176,26 @@ fn relationships(graph: &dyn Graph) -> Vec<Relationship> {
         })
     };
     type_ids(graph).filter_map(relationship).collect()
+}
+
+/// Counts the files of each language, those in the graph first.
+fn languages(graph: &dyn Graph, missing: &BTreeMap<Language, u64>) -> Vec<LanguageFiles> {
+    let label = label_ids(graph).find(|(_, name)| *name == "File").map(|(id, _)| id);
+    let nodes = label.map(|label| graph.nodes_with_label(label)).unwrap_or_default();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(text(graph, *node, "language").to_string()).or_default() += 1;
+    }
+    let known = Language::ALL.into_iter().filter_map(|language| {
+        let files = *counts.get(language.name())?;
+        Some(LanguageFiles { language: language.name(), files, missing: false })
+    });
+    let absent = missing.iter().map(|(language, files)| LanguageFiles {
+        language: language.name(),
+        files: *files,
+        missing: true,
+    });
+    known.chain(absent).collect()
 }
 
 /// Returns the property keys of the first relationships of each type.

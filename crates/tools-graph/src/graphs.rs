@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use codegraph::{FactsFolder, FactsKey, FactsStore, FileFacts, GraphFolder};
+use codegraph::{GraphFolder, Language, MoreLanguages, NoMoreLanguages};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use roots::Roots;
@@ -18,6 +18,7 @@ use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, Threads, ToolE
 use tool_support::files::failure;
 
 use crate::commit::{CommitGraphs, OfCommit};
+use crate::keeper::{FACTS, Facts, Grammars, Keeper};
 use crate::listing::{Listing, list};
 use crate::view::{Answerable, Stores, Unkept, View, difference, ended};
 
@@ -26,9 +27,6 @@ const VIEWS: usize = 3;
 
 /// Number of files by which a graph may differ from those of a call and still be the one for it.
 const NEAR: usize = 64;
-
-/// Maximum size of the facts on disk, in bytes. Above it, facts that nobody used are dropped.
-const FACTS: u64 = 512 << 20;
 
 /// Number of queries and reads of commits that run at one time. Each may take some 256 MiB.
 const QUERIES: usize = 2;
@@ -47,6 +45,9 @@ pub struct CodeGraphs {
     kept: GraphFolder,
     /// Time at which a graph was kept while nobody waited.
     kept_at: Mutex<Option<Instant>>,
+    languages: Arc<dyn MoreLanguages>,
+    /// Languages of which was said that their files are left out.
+    said: Mutex<BTreeSet<Language>>,
     views: Mutex<Vec<KeptView>>,
     commits: CommitGraphs,
     running: Mutex<usize>,
@@ -62,14 +63,6 @@ struct KeptView {
     /// Paths that the last call with it could read.
     paths: Arc<[Arc<str>]>,
     since: Timestamp,
-}
-
-/// The facts on disk.
-#[derive(Default)]
-struct Facts {
-    folder: Option<FactsFolder>,
-    /// Reason why the folder cannot be used. Facts are then extracted again after each start.
-    problem: Option<String>,
 }
 
 /// A permission to run one query or to read one commit.
@@ -90,6 +83,8 @@ impl CodeGraphs {
             kept_at: Mutex::default(),
             folder,
             facts: Mutex::default(),
+            languages: Arc::new(NoMoreLanguages),
+            said: Mutex::default(),
             views: Mutex::default(),
             commits: CommitGraphs::default(),
             running: Mutex::default(),
@@ -99,9 +94,44 @@ impl CodeGraphs {
         }
     }
 
+    /// Adds languages whose grammars are in another program.
+    #[must_use]
+    pub fn with_languages(self, languages: Arc<dyn MoreLanguages>) -> Self {
+        Self { languages, ..self }
+    }
+
     /// Returns the graph of the files that the call may read, as they are now. Blocks.
     pub(crate) fn answerable(&self, context: &Context) -> Result<Answerable, ToolError> {
-        self.answerable_unless(context, &|| false)
+        let answerable = self.answerable_unless(context, &|| false)?;
+        self.say_what_is_missing(context, &answerable);
+        Ok(answerable)
+    }
+
+    /// Warns of files in languages that are not installed, once for each language.
+    fn say_what_is_missing(&self, context: &Context, answerable: &Answerable) {
+        let mut said = self.said.lock();
+        let new: Vec<_> = answerable.missing.iter().filter(|(language, _)| said.insert(**language)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let files = |(language, count): &(&Language, &u64)| {
+            let plural = if **count == 1 { "" } else { "s" };
+            format!("{count} file{plural} of {}", language.title())
+        };
+        let files: Vec<String> = new.iter().map(files).collect();
+        let why = self.languages.problem().unwrap_or_else(|| "run `handfast setup languages`".to_owned());
+        context.warn(format!("not in the code graph: {}; {why}", files.join(" and ")));
+    }
+
+    /// Returns the languages that can be extracted now.
+    pub(crate) fn grammars(&self) -> Grammars {
+        Grammars::now(self.languages.as_ref())
+    }
+
+    /// Returns the store for the work of one call.
+    fn keeper<'a>(&'a self, grammars: &'a Grammars, is_stopped: &'a dyn Fn() -> bool) -> Keeper<'a> {
+        let (facts, folder) = (&self.facts, self.folder.as_path());
+        Keeper { facts, folder, languages: self.languages.as_ref(), grammars, is_stopped }
     }
 
     /// Returns the same, unless the work is broken off. What was done until then is kept.
@@ -112,7 +142,8 @@ impl CodeGraphs {
     ) -> Result<Answerable, ToolError> {
         self.check()?;
         let roots = context.service::<Roots>()?;
-        let listing = list(context, &roots).map_err(failure(context))?;
+        let grammars = self.grammars();
+        let listing = list(context, &roots, &grammars).map_err(failure(context))?;
         let view = self.view_for(context, &listing);
         let mut view = loop {
             if let Some(view) = view.try_lock_for(LOOK) {
@@ -125,7 +156,8 @@ impl CodeGraphs {
             }
         };
         let is_ended = || self.is_ended() || is_over();
-        let mut facts = Keeper(&self.facts, &self.folder);
+        let is_stopped = || is_ended() || context.stop.requested().is_some();
+        let mut facts = self.keeper(&grammars, &is_stopped);
         let mut stores = Stores { facts: &mut facts, graphs: &self.kept };
         let updated = view.update(context, &roots, &listing, &mut stores, &is_ended);
         let unkept = if updated.is_ok() { view.unkept(true) } else { None };
@@ -145,7 +177,10 @@ impl CodeGraphs {
     pub(crate) fn of_commit(&self, context: &Context, revision: &str) -> Result<OfCommit, ToolError> {
         let is_ended = || self.is_ended();
         let _turn = self.turn(context)?;
-        let found = self.commits.of(context, revision, &mut Keeper(&self.facts, &self.folder), &is_ended);
+        let is_stopped = || is_ended() || context.stop.requested().is_some();
+        let grammars = self.grammars();
+        let mut keeper = self.keeper(&grammars, &is_stopped);
+        let found = self.commits.of(context, revision, &grammars, &mut keeper, &is_ended);
         self.flush(context);
         found
     }
@@ -162,6 +197,7 @@ impl CodeGraphs {
     }
 
     fn flush(&self, context: &Context) {
+        self.languages.rest();
         let problem = self.facts.lock().flush();
         if let Some(problem) = problem {
             context.warn(format!("the facts of the code graph are not kept for the next start: {problem}"));
@@ -202,7 +238,7 @@ impl CodeGraphs {
             let Some(mut view) = view.try_lock() else { continue };
             let unkept = view.unkept(false);
             if unkept.is_some() {
-                view.keep_relationships(&mut Keeper(&self.facts, &self.folder));
+                view.keep_relationships(&mut self.keeper(&Grammars::default(), &|| true));
             }
             drop(view);
             has_kept |= unkept.is_some();
@@ -296,54 +332,6 @@ impl ResourcePool for CodeGraphs {
             // Calls that still have one of them end by themselves.
             self.views.lock().clear();
             self.commits.clear();
-        }
-    }
-}
-
-impl Facts {
-    /// Opens the folder at the first use.
-    fn open(&mut self, folder: &Path) -> Option<&mut FactsFolder> {
-        if self.folder.is_none() && self.problem.is_none() {
-            match FactsFolder::open(folder, FACTS) {
-                Ok(opened) => self.folder = Some(opened),
-                Err(error) => self.problem = Some(error.to_string()),
-            }
-        }
-        self.folder.as_mut()
-    }
-
-    /// Writes what is in memory alone. Returns the reason if facts are not kept.
-    fn flush(&mut self) -> Option<String> {
-        let flushed = self.folder.as_mut().map_or(Ok(()), FactsFolder::flush);
-        flushed.err().map(|error| error.to_string()).or_else(|| self.problem.clone())
-    }
-}
-
-/// The store that a view uses. It locks the facts for one file at a time.
-struct Keeper<'a>(&'a Mutex<Facts>, &'a PathBuf);
-
-impl FactsStore for Keeper<'_> {
-    fn has(&self, key: &FactsKey) -> bool {
-        self.0.lock().open(self.1).is_some_and(|folder| folder.has(key))
-    }
-
-    fn load(&self, key: &FactsKey) -> Option<FileFacts> {
-        self.0.lock().open(self.1)?.load(key)
-    }
-
-    fn load_relationships(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
-        self.0.lock().open(self.1)?.load_relationships(key)
-    }
-
-    fn save_relationships(&mut self, key: &[u8; 32], bytes: &[u8]) {
-        if let Some(folder) = self.0.lock().open(self.1) {
-            folder.save_relationships(key, bytes);
-        }
-    }
-
-    fn save(&mut self, key: &FactsKey, facts: &FileFacts) {
-        if let Some(folder) = self.0.lock().open(self.1) {
-            folder.save(key, facts);
         }
     }
 }

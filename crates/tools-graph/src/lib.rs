@@ -14,6 +14,7 @@ mod git;
 mod graph_query;
 mod graph_schema;
 mod graphs;
+mod keeper;
 mod listing;
 mod symbols;
 mod values;
@@ -22,6 +23,11 @@ mod view;
 use std::sync::Arc;
 
 use tool::{AnyTool, ErasedTool};
+
+pub use codegraph::{
+    ExtractLimits, Extraction, Gap, Greeting, LARGEST_MESSAGE, Language, MoreLanguages, Request,
+    facts_of_the_file_alone,
+};
 
 pub use code_impact::CodeImpact;
 pub use code_map::CodeMap;

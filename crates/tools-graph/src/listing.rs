@@ -1,12 +1,15 @@
 //! The files of a workspace that a call may read and that the graph is made of, as they are on the disk now.
 //! This module reads no content.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use codegraph::{Stamp, is_indexed};
+use codegraph::{Language, Stamp};
 use roots::{Entry, EntryKind, Folder, Roots, RootsError, Step, Visit, Walk};
 use tool::Context;
 use tool_support::left_out::{IgnoreRules, is_hidden};
+
+use crate::keeper::Grammars;
 
 /// Maximum number of files in a graph. Files beyond it, in the order of their paths, are left out.
 pub(crate) const MOST_FILES: usize = 200_000;
@@ -40,17 +43,22 @@ pub(crate) struct Listing {
     pub(crate) taken: i64,
     /// Number of files that the limits left out, or whose names are not UTF-8.
     pub(crate) left_out: u64,
+    /// Number of files of each language whose grammar is not there. They are in no graph.
+    pub(crate) missing: BTreeMap<Language, u64>,
+    /// Stamp of the languages that the listing was made with.
+    pub(crate) grammars: u64,
 }
 
 /// Lists the files of the workspace that the call may read. Links are not followed.
-pub(crate) fn list(context: &Context, roots: &Roots) -> roots::Result<Listing> {
+pub(crate) fn list(context: &Context, roots: &Roots, grammars: &Grammars) -> roots::Result<Listing> {
     let taken = i64::try_from(context.clock.now().as_nanosecond()).unwrap_or(i64::MAX);
     let folder = roots.open_folder(&context.place.workspace)?;
     let mut lister = Lister {
         context,
         real: folder.real().to_owned(),
         rules: IgnoreRules::default(),
-        listing: Listing { taken, ..Listing::default() },
+        listing: Listing { taken, grammars: grammars.stamp, ..Listing::default() },
+        grammars,
         bytes: 0,
     };
     Walk { recursive: true, after: None }.over(&folder, &mut lister)?;
@@ -65,6 +73,7 @@ struct Lister<'a> {
     real: std::path::PathBuf,
     rules: IgnoreRules,
     listing: Listing,
+    grammars: &'a Grammars,
     bytes: u64,
 }
 
@@ -83,7 +92,10 @@ impl Visit for Lister<'_> {
         let is_chosen = match entry.kind {
             EntryKind::Folder => entry.name != PACKAGES,
             // A name that is not UTF-8 is visited too, so that it can be counted.
-            EntryKind::File => is_indexed(&relative.to_string_lossy()),
+            EntryKind::File => {
+                let path = relative.to_string_lossy();
+                self.grammars.reads(&path) || Language::of_path(&path).is_some()
+            }
             _ => false,
         };
         is_chosen && !is_hidden(entry.name) && !self.rules.ignores(&self.real.join(relative), is_folder)
@@ -106,6 +118,12 @@ impl Visit for Lister<'_> {
             Ok(_) | Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
             Err(error) => return Err(error),
         };
+        if !self.grammars.reads(path) {
+            if let Some(language) = Language::of_path(path) {
+                *self.listing.missing.entry(language).or_default() += 1;
+            }
+            return Ok(Step::Next);
+        }
         let is_too_much = self.bytes.saturating_add(metadata.size_bytes) > MOST_BYTES;
         if self.listing.files.len() >= MOST_FILES || is_too_much || metadata.size_bytes > LARGEST_FILE {
             self.listing.left_out += 1;

@@ -3,11 +3,12 @@
 //! A view never decides who may read what. It becomes the graph of exactly the files that a listing names, so a
 //! call with fewer rights takes the others out before it sees anything.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
 use codegraph::{
-    Change, CodeIndex, Due, ExtractLimits, FactsStore, GraphFolder, LiveGraph, PatchedGraph, Sweep,
+    Change, CodeIndex, Due, ExtractLimits, FactsStore, GraphFolder, Language, LiveGraph, PatchedGraph, Sweep,
 };
 use roots::{Roots, RootsError};
 use tool::{Context, ToolError};
@@ -31,6 +32,8 @@ pub(crate) struct View {
     is_unsettled: bool,
     /// Key of the graph that was kept last.
     kept: Option<[u8; 32]>,
+    /// Stamp of the languages that the index was made with.
+    grammars: u64,
 }
 
 /// A graph that the next start can open once it is kept.
@@ -75,6 +78,8 @@ pub(crate) struct Answerable {
     pub(crate) pending: usize,
     /// Number of files that the limits leave out.
     pub(crate) left_out: u64,
+    /// Number of files of each language whose grammar is not there.
+    pub(crate) missing: BTreeMap<Language, u64>,
 }
 
 /// The outcome of reading one file.
@@ -97,6 +102,7 @@ impl View {
             graph: None,
             is_unsettled: false,
             kept: None,
+            grammars: 0,
         }
     }
 
@@ -109,11 +115,15 @@ impl View {
         stores: &mut Stores<'_>,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<Answerable, ToolError> {
+        if self.grammars != listing.grammars {
+            // Files may be of other languages than before. Their facts are mostly on disk.
+            *self = Self { grammars: listing.grammars, ..Self::new(&self.name) };
+        }
         if let Some(answerable) = self.try_update(context, roots, listing, stores, is_ended)? {
             return Ok(answerable);
         }
         // Facts that the store had are damaged or gone. All files are read anew, and nothing is left to it.
-        *self = Self::new(&self.name.clone());
+        *self = Self { grammars: listing.grammars, ..Self::new(&self.name) };
         self.index = CodeIndex::new(ExtractLimits::default());
         let updated = self.try_update(context, roots, listing, stores, is_ended)?;
         updated.ok_or_else(|| {
@@ -156,8 +166,12 @@ impl View {
                     (path, reading)
                 }
             };
-            if !self.take(path, reading, stores.facts, &mut pending) {
+            if !self.take(path.clone(), reading, stores.facts, &mut pending) {
                 return Ok(None);
+            }
+            if context.stop.requested().is_some() || is_ended() {
+                // The file may not have been taken.
+                self.sweep.forget(&path);
             }
         }
         if self.is_unsettled {
@@ -180,7 +194,8 @@ impl View {
             }
         };
         self.graph = Some(snapshot.clone());
-        Ok(Some(Answerable { snapshot, pending, left_out: listing.left_out }))
+        let missing = listing.missing.clone();
+        Ok(Some(Answerable { snapshot, pending, left_out: listing.left_out, missing }))
     }
 
     /// Reads the facts that an opened graph was made of, so that it can follow a change. Returns false if some are

@@ -24,6 +24,8 @@ pub(crate) enum Form {
     /// The npm package that users name. It starts the program of the other package.
     NpmLauncher,
     Wheel,
+    /// The wheel of the program with further languages, which the main one installs.
+    Languages,
     Text,
 }
 
@@ -77,6 +79,9 @@ pub(crate) fn write_all(
         add(Form::NpmProgram, target, name, &bytes)?;
         let (name, bytes) = wheel::package(&contents)?;
         add(Form::Wheel, target, name, &bytes)?;
+        if let Some((name, bytes)) = wheel::languages(&contents)? {
+            add(Form::Languages, target, name, &bytes)?;
+        }
     }
     let (name, bytes) = npm::launcher(product, &documents, compression)?;
     add(Form::NpmLauncher, None, name, &bytes)?;

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::artefacts::sha256;
 use crate::command::{Failure, Result, capture, probe, read, remove_folder, run, write};
 use crate::product::Product;
 use crate::program::Program;
@@ -15,6 +16,11 @@ use crate::target::Target;
 
 /// Profile of `Cargo.toml` for programs that are shipped.
 const PROFILE: &str = "dist";
+/// Packages and their programs.
+const HANDFAST: (&str, &str) = ("handfast", "handfast");
+const LANGUAGES: (&str, &str) = ("languages", crate::product::LANGUAGES);
+/// Variable by which the main program learns the hash of the one with further languages.
+const HASH_VARIABLE: &str = "HANDFAST_LANGUAGES_SHA256";
 /// Keeps one of several functions with equal code. Nothing here tells functions apart by their addresses.
 const EQUAL_FUNCTIONS_ONCE: &str = "-Clink-arg=--icf=all";
 /// Largest size of a program. The aim is 32 MiB; docs/TRIED.md says where the rest goes.
@@ -23,21 +29,31 @@ const LARGEST: usize = 56 << 20;
 /// Builds the programs for these targets.
 pub(crate) fn all(product: &Product, targets: &[Target]) -> Result<Vec<Program>> {
     let tools = install_tools(product)?;
-    targets.iter().map(|target| one(product, &tools, *target)).collect()
+    targets.iter().map(|target| both(product, &tools, *target)).collect()
 }
 
-fn one(product: &Product, tools: &Path, target: Target) -> Result<Program> {
+/// Builds the program with further languages, and then the main one, which knows its hash.
+fn both(product: &Product, tools: &Path, target: Target) -> Result<Program> {
     install_target(target)?;
+    let languages = one(product, tools, target, (LANGUAGES, None))?;
+    let hash = sha256(&languages.bytes);
+    let program = one(product, tools, target, (HANDFAST, Some(hash)))?;
+    Ok(Program { languages: Some(languages.bytes), ..program })
+}
+
+/// Builds a program, which gets the hash of the other one.
+fn one(
+    product: &Product,
+    tools: &Path,
+    target: Target,
+    ((package, name), hash): ((&str, &str), Option<String>),
+) -> Result<Program> {
     // The subcommand of the same name passes its last argument to the link of the program alone.
     let mut cargo = Command::new(tools.join("bin/cargo-zigbuild"));
-    cargo.current_dir(&product.root).args([
-        "rustc",
-        "--locked",
-        "--package",
-        "handfast",
-        "--bin",
-        "handfast",
-    ]);
+    cargo.current_dir(&product.root).args(["rustc", "--locked", "--package", package, "--bin", name]);
+    if let Some(hash) = hash {
+        cargo.env(HASH_VARIABLE, hash);
+    }
     cargo.args(["--profile", PROFILE, "--target", target.triple(), "--", EQUAL_FUNCTIONS_ONCE]);
     let linker = format!("CARGO_TARGET_{}_LINKER", target.triple().to_uppercase().replace('-', "_"));
     cargo.env(linker, "rust-lld");
@@ -45,8 +61,8 @@ fn one(product: &Product, tools: &Path, target: Target) -> Result<Program> {
         cargo.env(name, value);
     }
     run(&mut cargo)?;
-    let path = product.build_folder.join(target.triple()).join(PROFILE).join("handfast");
-    let program = Program::read(&path, product)?;
+    let path = product.build_folder.join(target.triple()).join(PROFILE).join(name);
+    let program = Program::read(&path, name, product)?;
     let (size, path) = (program.bytes.len(), path.display());
     if !program.is_static {
         return Err(Failure(format!("{path} needs libraries of the system, so it would not run everywhere")));

@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::command::{Failure, Result, remove_folder};
-use crate::product::Product;
+use crate::product::{LANGUAGES, NAME, Product};
 use crate::program::Program;
 use crate::target::Target;
 
@@ -53,6 +53,9 @@ struct Arguments {
     /// Packs this program of this machine's architecture instead of building one
     #[arg(long, value_name = "PATH", conflicts_with = "targets")]
     binary: Option<PathBuf>,
+    /// Packs this program with further languages, too
+    #[arg(long, value_name = "PATH", requires = "binary")]
+    languages: Option<PathBuf>,
     /// Folder for the artefacts; must be empty or missing [default: target/artefacts, which is emptied]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -101,7 +104,13 @@ fn run(arguments: &Arguments) -> Result<()> {
 /// Makes the artefacts, and tries those of this machine's architecture.
 fn make(product: &Product, arguments: &Arguments) -> Result<()> {
     let programs = match &arguments.binary {
-        Some(path) => vec![Program::read(path, product)?],
+        Some(path) => {
+            let mut program = Program::read(path, NAME, product)?;
+            if let Some(path) = &arguments.languages {
+                program.languages = Some(Program::read(path, LANGUAGES, product)?.bytes);
+            }
+            vec![program]
+        }
         None => {
             if !arguments.allow_dirty {
                 product.check_committed()?;

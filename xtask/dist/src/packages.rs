@@ -41,7 +41,16 @@ impl Package {
 pub(crate) fn all(product: &Product, targets: &[Target]) -> Result<Vec<Package>> {
     let mut linked = BTreeSet::new();
     for target in targets {
-        let tree = ["tree", "--locked", "--package", "handfast", "--edges", "normal,no-proc-macro"];
+        let tree = [
+            "tree",
+            "--locked",
+            "--package",
+            "handfast",
+            "--package",
+            "languages",
+            "--edges",
+            "normal,no-proc-macro",
+        ];
         let form = ["--prefix", "none", "--format", "{p}", "--target", target.triple()];
         let text = capture(product.cargo(&tree).args(form))?;
         linked.extend(text.lines().filter_map(key_of_line));

@@ -9,6 +9,8 @@ use crate::command::{Failure, Result, capture, read};
 
 /// Name of the package and of the program.
 pub(crate) const NAME: &str = "handfast";
+/// Name of the program with further languages for the code graph, and of its package.
+pub(crate) const LANGUAGES: &str = "handfast-languages";
 /// Maintainer of the packages. The address is the forge's, which delivers nothing.
 pub(crate) const MAINTAINER: &str = "Handfast contributors <handfast@users.noreply.github.com>";
 /// Variable that states the time of every entry, as reproducible builds of other projects have it.

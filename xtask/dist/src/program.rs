@@ -17,20 +17,22 @@ pub(crate) struct Program {
     pub(crate) bytes: Vec<u8>,
     /// True if the program needs no library of the system.
     pub(crate) is_static: bool,
+    /// The program with further languages that belongs to it, if that is packed too.
+    pub(crate) languages: Option<Vec<u8>>,
 }
 
 impl Program {
-    /// Reads a program. If it is one of this machine's architecture, it must be of the workspace's version.
-    pub(crate) fn read(path: &Path, product: &Product) -> Result<Self> {
+    /// Reads the program of this name. If it is one of this machine's architecture, it must be of the workspace's version.
+    pub(crate) fn read(path: &Path, name: &str, product: &Product) -> Result<Self> {
         let shown = path.display();
         let bytes = std::fs::read(path).map_err(|error| Failure(format!("cannot read {shown}: {error}")))?;
         let (target, is_static) = kind(&bytes).map_err(|why| Failure(format!("{shown} {why}")))?;
         let path =
             path.canonicalize().map_err(|error| Failure(format!("cannot resolve {shown}: {error}")))?;
-        let program = Self { target, path, bytes, is_static };
+        let program = Self { target, path, bytes, is_static, languages: None };
         if program.runs_here() {
             let stated = capture(Command::new(&program.path).arg("--version"))?;
-            let expected = format!("handfast {}", product.version);
+            let expected = format!("{name} {}", product.version);
             if stated.trim() != expected {
                 let stated = stated.trim();
                 return Err(Failure(format!("{shown} is `{stated}`, not `{expected}`; build it again")));

@@ -33,7 +33,7 @@ pub(crate) fn all(product: &Product, artefacts: &[Artefact]) -> Result<Vec<(Path
     Ok(tried)
 }
 
-fn one(product: &Product, artefact: &Artefact, all: &[Artefact]) -> Result<String> {
+fn one(product: &Product, artefact: &Artefact, artefacts: &[Artefact]) -> Result<String> {
     let folder = tempfile::tempdir().map_err(|error| Failure(format!("cannot make a folder: {error}")))?;
     let (folder, file) = (folder.path(), artefact.path.as_path());
     let (client, mut handfast) = match artefact.form {
@@ -41,10 +41,11 @@ fn one(product: &Product, artefact: &Artefact, all: &[Artefact]) -> Result<Strin
         Form::Deb if !client("dpkg") => return Ok(missing("dpkg")),
         Form::Deb => ("dpkg", with_dpkg(file, folder)?),
         Form::NpmLauncher if !client("npm") => return Ok(missing("npm")),
-        Form::NpmLauncher => ("npm", with_npm(file, all, folder)?),
+        Form::NpmLauncher => ("npm", with_npm(file, artefacts, folder)?),
         Form::NpmProgram => return Ok("tried with the package that starts it".to_owned()),
         Form::Wheel if !client("python3") => return Ok(missing("python3")),
         Form::Wheel => ("pip", with_pip(file, folder)?),
+        Form::Languages => return languages(artefact, artefacts, folder),
         Form::Text => return Ok(String::new()),
     };
     check(product, folder, &mut handfast)?;
@@ -75,6 +76,30 @@ fn check(product: &Product, folder: &Path, handfast: &mut Started) -> Result<()>
         return Err(Failure(format!("its call answered {answer}")));
     }
     Ok(())
+}
+
+/// Installs the languages with the program of the archive, and asks the graph about a file in one of them.
+fn languages(artefact: &Artefact, artefacts: &[Artefact], folder: &Path) -> Result<String> {
+    let archive = artefacts
+        .iter()
+        .find(|one| one.form == Form::Archive && one.target == artefact.target)
+        .ok_or_else(|| Failure::new("there is no archive for this architecture"))?;
+    let mut handfast = unpacked(&archive.path, folder)?;
+    let workspace = folder.join("workspace");
+    write(&workspace.join("a.cpp"), "int held() { return 1; }\nint fast() { return held(); }\n")?;
+    let mut with_state = || {
+        let mut command = handfast();
+        command.arg("--workspace").arg(&workspace).arg("--state").arg(folder.join("state"));
+        command.env("HOME", folder);
+        command
+    };
+    run(with_state().args(["setup", "languages", "--from"]).arg(&artefact.path))?;
+    let query = "MATCH (g)-[:CALLS]->(f) RETURN g.name AS g, f.name AS f";
+    let answer = capture(with_state().args(["graph", "query", "--json", query]))?;
+    if !answer.contains("held") || !answer.contains("fast") {
+        return Err(Failure(format!("the graph answered {answer}")));
+    }
+    Ok("works, installed by handfast setup languages".to_owned())
 }
 
 fn unpacked(file: &Path, folder: &Path) -> Result<Started> {

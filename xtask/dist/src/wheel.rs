@@ -11,12 +11,39 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use crate::archive::Entry;
 use crate::artefacts::Contents;
 use crate::command::{Failure, Result};
-use crate::product::{NAME, Product};
+use crate::product::{LANGUAGES, NAME, Product};
+
+/// A program that a wheel installs.
+struct Installed<'a> {
+    /// Name of the program and of its package.
+    name: &'a str,
+    bytes: &'a [u8],
+    summary: &'a str,
+    description: String,
+}
 
 /// Returns the wheel and the name of its file.
 pub(crate) fn package(contents: &Contents<'_>) -> Result<(String, Vec<u8>)> {
+    let Contents { product, program, .. } = contents;
+    let description = product.read("README.md")?;
+    let (bytes, summary) = (program.bytes.as_slice(), product.description.as_str());
+    wheel(contents, &Installed { name: NAME, bytes, summary, description })
+}
+
+/// Returns the wheel of the program with further languages, if there is one, and the name of its file.
+pub(crate) fn languages(contents: &Contents<'_>) -> Result<Option<(String, Vec<u8>)>> {
+    let Some(bytes) = &contents.program.languages else { return Ok(None) };
+    let summary = "The grammars of C++ and C# for the code graph of Handfast";
+    let description = format!(
+        "{summary}. `handfast setup languages` installs it; by itself it does nothing for a person.\n"
+    );
+    wheel(contents, &Installed { name: LANGUAGES, bytes, summary, description }).map(Some)
+}
+
+fn wheel(contents: &Contents<'_>, installed: &Installed<'_>) -> Result<(String, Vec<u8>)> {
     let Contents { product, program, documents, .. } = contents;
     let version = version(&product.version)?;
+    let (name, file) = (installed.name, installed.name.replace('-', "_"));
     let machine = program.target.python();
     // A static program runs with either C library; these are the oldest systems that the tags can name.
     let platforms = [
@@ -24,9 +51,8 @@ pub(crate) fn package(contents: &Contents<'_>) -> Result<(String, Vec<u8>)> {
         format!("manylinux2014_{machine}"),
         format!("musllinux_1_1_{machine}"),
     ];
-    let folder = format!("{NAME}-{version}.dist-info");
-    let mut entries =
-        vec![Entry::program(format!("{NAME}-{version}.data/scripts/{NAME}"), program.bytes.clone())];
+    let folder = format!("{file}-{version}.dist-info");
+    let mut entries = vec![Entry::program(format!("{file}-{version}.data/scripts/{name}"), installed.bytes)];
     let licences = documents.iter().filter(|document| document.path.starts_with("LICENSE"));
     entries.extend(
         licences
@@ -34,14 +60,15 @@ pub(crate) fn package(contents: &Contents<'_>) -> Result<(String, Vec<u8>)> {
             .map(|licence| Entry::file(format!("{folder}/licenses/{}", licence.path), licence.bytes.clone())),
     );
     let licences: Vec<&str> = licences.map(|licence| licence.path.as_str()).collect();
-    entries.push(Entry::file(format!("{folder}/METADATA"), metadata(product, &version, &licences)?));
+    entries
+        .push(Entry::file(format!("{folder}/METADATA"), metadata(product, installed, &version, &licences)));
     entries.push(Entry::file(format!("{folder}/WHEEL"), about(product, &platforms)));
     let record = record(&entries, &folder);
     entries.push(Entry::file(format!("{folder}/RECORD"), record));
     let level = i64::from(contents.compression.level());
     let bytes =
         zipped(&entries, level).map_err(|error| Failure(format!("cannot write the wheel: {error}")))?;
-    Ok((format!("{NAME}-{version}-py3-none-{}.whl", platforms.join(".")), bytes))
+    Ok((format!("{file}-{version}-py3-none-{}.whl", platforms.join(".")), bytes))
 }
 
 /// Returns the version in Python's form.
@@ -61,17 +88,15 @@ fn version(version: &str) -> Result<String> {
     Ok(format!("{release}{phase}{number}"))
 }
 
-fn metadata(product: &Product, version: &str, licences: &[&str]) -> Result<String> {
+fn metadata(product: &Product, installed: &Installed<'_>, version: &str, licences: &[&str]) -> String {
     let files: String = licences.iter().map(|licence| format!("License-File: {licence}\n")).collect();
-    Ok(format!(
-        "Metadata-Version: 2.4\nName: {NAME}\nVersion: {version}\nSummary: {}\nLicense-Expression: {}\n{files}\
+    let Installed { name, summary, description, .. } = installed;
+    format!(
+        "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nSummary: {summary}\nLicense-Expression: {}\n{files}\
          Project-URL: Source, {}\nClassifier: Operating System :: POSIX :: Linux\n\
-         Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{}",
-        product.description,
-        product.licence,
-        product.repository,
-        product.read("README.md")?
-    ))
+         Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{description}",
+        product.licence, product.repository
+    )
 }
 
 fn about(product: &Product, platforms: &[String]) -> String {

@@ -17,13 +17,17 @@ fn dist(out: &Path) -> Command {
     command
 }
 
-/// Returns the program that the build of the workspace has made, without its symbols.
-fn program(folder: &Path) -> PathBuf {
-    let built = Path::new(env!("CARGO_BIN_EXE_xtask-dist")).with_file_name("handfast");
+/// Returns a program that the build of the workspace has made, without its symbols.
+fn stripped(folder: &Path, name: &str) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_xtask-dist")).with_file_name(name);
     assert!(built.is_file(), "{} is missing; build it with: cargo build --workspace", built.display());
-    let stripped = folder.join("handfast");
+    let stripped = folder.join(name);
     assert!(Command::new("strip").arg("-o").arg(&stripped).arg(&built).status().unwrap().success());
     stripped
+}
+
+fn program(folder: &Path) -> PathBuf {
+    stripped(folder, "handfast")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -40,7 +44,13 @@ fn every_artefact_is_installed_by_its_client_and_makes_a_call_and_equal_input_ma
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
-    let summary = succeeded(&dist(&first).arg("--binary").arg(&program).output().unwrap());
+    let languages = stripped(folder.path(), "handfast-languages");
+    let pack = |mut command: Command| {
+        command.arg("--binary").arg(&program).arg("--languages").arg(&languages);
+        command
+    };
+    let summary = succeeded(&pack(dist(&first)).output().unwrap());
+    assert!(summary.contains("works, installed by handfast setup languages"), "{summary}");
     let has = |client: &str| Command::new(client).arg("--version").output().is_ok();
     // A machine without Debian's programs still tries the other forms.
     let clients = ["tar", "dpkg", "npm", "pip"].into_iter().filter(|client| *client != "dpkg" || has("dpkg"));
@@ -50,11 +60,12 @@ fn every_artefact_is_installed_by_its_client_and_makes_a_call_and_equal_input_ma
 
     let mut again = Command::new("sh");
     again.args(["-c", "umask 077; cd /; exec \"$@\"", "sh"]).arg(env!("CARGO_BIN_EXE_xtask-dist"));
-    again.args(["--quick", "--no-trial", "--out"]).arg(&second).arg("--binary").arg(&program);
+    again.args(["--quick", "--no-trial", "--out"]).arg(&second);
+    let mut again = pack(again);
     succeeded(&again.env("TZ", "Asia/Kathmandu").env("TMPDIR", folder.path()).output().unwrap());
     let sums = |folder: &Path| std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     assert_eq!(sums(&first), sums(&second));
-    assert_eq!(sums(&first).lines().count(), 7, "{}", sums(&first));
+    assert_eq!(sums(&first).lines().count(), 8, "{}", sums(&first));
 
     let mut check = Command::new("sha256sum");
     succeeded(&check.args(["--check", "SHA256SUMS"]).current_dir(&first).output().unwrap());

@@ -40,6 +40,8 @@ enum Layer {
     GraphQueries,
     /// Facts of source code and the graph of them: no input or output, and no tool.
     CodeFacts,
+    /// A small program that extracts facts of code for the main one.
+    CodeFactsProgram,
     /// Processor-specific arithmetic.
     Arithmetic,
     /// A model that turns texts into vectors.
@@ -87,14 +89,14 @@ enum Layer {
 }
 
 use Layer::{
-    Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
-    Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
-    PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit,
-    Times, ToolServers, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress,
+    Engine, GraphQueries, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing,
+    Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
+    Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 48] = [
+const LAYERS: [(&str, Layer); 49] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -115,6 +117,7 @@ const LAYERS: [(&str, Layer); 48] = [
     ("retrieval", Search),
     ("cypher", GraphQueries),
     ("codegraph", CodeFacts),
+    ("languages", CodeFactsProgram),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
     ("llm", Models),
@@ -207,6 +210,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models | ToolServers => &[Vocabulary],
         CodeFacts => &[GraphQueries],
+        CodeFactsProgram => &[CodeFacts, Mechanism],
         PluginFolders => &[Vocabulary, Locks, Paths],
         Meaning => &[Search, Arithmetic],
         LocalModels => &[Vocabulary, Models, Arithmetic],

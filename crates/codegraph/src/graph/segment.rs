@@ -258,6 +258,7 @@ impl Segment<'_> {
                 Gap::TooLarge => "too_large",
                 Gap::TooMuchWork => "too_much_work",
                 Gap::TooManyNodes => "too_many_nodes",
+                Gap::Failed => "failed",
             };
             properties.push(("gap", texts.value(gap)));
         }

@@ -3,8 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use codegraph::{CodeIndex, ExtractLimits, Sources};
+use codegraph::{CodeIndex, ExtractLimits, Language, Sources, add_grammar};
 use cypher::{Graph, MemoryGraph, Options, Parameters, Value, query};
+
+/// Adds the grammars that another program has.
+pub(crate) fn add_grammars() {
+    assert!(add_grammar(Language::Cpp, tree_sitter_cpp::LANGUAGE.into()));
+    assert!(add_grammar(Language::CSharp, tree_sitter_c_sharp::LANGUAGE.into()));
+    assert!(!add_grammar(Language::Go, tree_sitter_cpp::LANGUAGE.into()));
+}
 
 /// Files by their paths.
 #[derive(Debug, Clone, Default)]
@@ -23,11 +30,13 @@ impl Sources for Files {
 impl Files {
     /// Creates a project of some files.
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        add_grammars();
         Self(files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect())
     }
 
     /// Reads all files of a folder below the crate.
     pub(crate) fn in_folder(folder: &Path) -> Self {
+        add_grammars();
         let mut files = BTreeMap::new();
         let mut open = vec![folder.to_path_buf()];
         while let Some(at) = open.pop() {

@@ -2,7 +2,7 @@
 
 use codegraph::{Change, CodeIndex, ExtractLimits, Gap, Language, NoStore, extract};
 
-use crate::files::{Files, rows};
+use crate::files::{Files, add_grammars, rows};
 
 const LANGUAGES: [(Language, &str); 13] = [
     (Language::Bash, "sh"),
@@ -22,6 +22,7 @@ const LANGUAGES: [(Language, &str); 13] = [
 
 /// Indexes one file, and returns the facts' gap.
 fn index(extension: &str, content: &[u8]) -> Option<Gap> {
+    add_grammars();
     let path = format!("a.{extension}");
     // Without its tag, the rest of a file of PHP is text.
     let content =

@@ -13,6 +13,7 @@ mod hostile;
 mod imports;
 mod incremental;
 mod languages;
+mod more_languages;
 mod opening;
 mod pycg;
 mod queries;

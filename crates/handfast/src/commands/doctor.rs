@@ -19,6 +19,7 @@ use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
 use crate::compose::{Composed, RuntimeOptions, compose, entrance};
 use crate::host_environment::HostEnvironment;
+use crate::languages::LanguagesProgram;
 use crate::places::open_store;
 
 /// The result of one test.
@@ -50,6 +51,7 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     findings.extend(composed.as_ref().ok().map(search_path::finding));
     findings.extend(way_out::findings(&attempter));
     findings.extend(composed.as_ref().ok().map(browser::finding));
+    findings.extend(composed.as_ref().ok().map(languages));
     findings.extend(embeddings(composed.as_ref().ok()));
     let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
@@ -81,7 +83,7 @@ const SUBJECTS: [(&str, &[&str]); 6] = [
         &["cell", "namespace", "privileges", "landlock", "host-process", "mount", "trace", "set-user-id"],
     ),
     ("Limits", &["memory", "processes", "file-size", "deadline", "output"]),
-    ("Programs and knowledge", &["search-path", "browser", "embeddings"]),
+    ("Programs and knowledge", &["search-path", "browser", "languages", "embeddings"]),
 ];
 
 /// Width of the report in columns.
@@ -291,6 +293,32 @@ fn embeddings(composed: Option<&Composed>) -> Option<Finding> {
         detail,
         hint: hint.map(str::to_owned),
     })
+}
+
+/// Checks which languages the code graph has beyond those of this program.
+fn languages(composed: &Composed) -> Finding {
+    let (verdict, detail, hint) = match LanguagesProgram::of_state(&composed.state).state() {
+        Some((_, Ok(languages))) => {
+            let titles: Vec<&str> = languages.iter().map(|language| language.title()).collect();
+            (Verdict::Holds, format!("the code graph also has {}", titles.join(" and ")), None)
+        }
+        Some((_, Err(why))) => {
+            (Verdict::Fails, why, Some("`handfast setup languages` installs the right program"))
+        }
+        None => (
+            Verdict::Fails,
+            "files of C++ and C# are not in the code graph".to_owned(),
+            Some("`handfast setup languages` installs these languages"),
+        ),
+    };
+    Finding {
+        name: "languages",
+        promise: None,
+        verdict,
+        enforced_by: "Handfast".to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
+    }
 }
 
 /// Checks that the configuration files can be read and the workspace opened.

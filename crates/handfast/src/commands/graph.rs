@@ -240,14 +240,21 @@ fn stats(found: &Value, json: bool) -> Result<(), Failure> {
         ("relationships", &found["relationship_count"]),
     ];
     if json {
-        let counts: Map<String, Value> =
+        let mut counts: Map<String, Value> =
             counts.into_iter().map(|(name, count)| (name.to_owned(), count.clone())).collect();
+        counts.insert("languages".to_owned(), found["languages"].clone());
         return print_json(&counts);
     }
-    print(&table(
-        &["what", "count"],
-        counts.into_iter().map(|(name, count)| vec![name.to_owned(), cell(count)]),
-    ))
+    let mut text =
+        table(&["what", "count"], counts.into_iter().map(|(name, count)| vec![name.to_owned(), cell(count)]));
+    let languages = found["languages"].as_array().into_iter().flatten().map(|one| {
+        let note =
+            if one["missing"] == true { "not in the graph: run `handfast setup languages`" } else { "" };
+        vec![cell(&one["language"]), cell(&one["files"]), note.to_owned()]
+    });
+    text.push('\n');
+    text.push_str(&table(&["language", "files", ""], languages));
+    print(&text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The files of a commit by their paths.
 
-use codegraph::is_indexed;
 use tool_support::left_out::is_hidden;
 
 use super::error::{GitError, Result};
@@ -18,6 +17,9 @@ const MOST_ENTRIES: usize = 4_000_000;
 /// Depth of folders.
 const DEEPEST: usize = 100;
 
+/// Judgement on a path.
+type Judge<'a> = &'a dyn Fn(&str) -> bool;
+
 /// A file of a commit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CommitFile {
@@ -28,11 +30,11 @@ pub(crate) struct CommitFile {
 }
 
 /// Lists the files of a commit that the graph is made of, and the number of those that the limits leave out.
-/// `may_read` is asked about each folder and file.
+/// `may_read` is asked about each folder and file, and `is_code` about each file.
 pub(crate) fn files(
     objects: &mut Objects<'_>,
     commit: &ObjectId,
-    may_read: &dyn Fn(&str) -> bool,
+    (may_read, is_code): (Judge<'_>, Judge<'_>),
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(Vec<CommitFile>, u64)> {
     let (_, content) = objects.read(commit)?;
@@ -71,7 +73,7 @@ pub(crate) fn files(
             match mode {
                 b"40000" | b"040000" if may_read(&path) => waiting.push((path, id, depth + 1)),
                 // Links (120000) and submodules (160000) are not followed.
-                b"100644" | b"100755" | b"100664" if is_indexed(&path) && may_read(&path) => {
+                b"100644" | b"100755" | b"100664" if is_code(&path) && may_read(&path) => {
                     if found.len() < MOST_FILES {
                         found.push(CommitFile { path, id });
                     } else {

