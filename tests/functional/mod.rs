@@ -54,6 +54,7 @@ mod mcp;
 mod mcp_around;
 mod mcp_over_http;
 mod mcp_roots;
+mod mcp_requests;
 pub(crate) mod mcp_servers;
 mod memory;
 pub(crate) mod models;

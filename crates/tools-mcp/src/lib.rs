@@ -16,6 +16,8 @@ mod listings;
 mod own_calls;
 mod parts;
 mod pool;
+mod running_call;
+mod sampling;
 mod servers;
 mod settings;
 
