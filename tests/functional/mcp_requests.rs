@@ -22,7 +22,8 @@ const ERAS: [(&str, &str); 2] = [("legacy.py", SCRIPT), ("modern.py", MODERN)];
 fn fixture_of((name, script): (&str, &str), keys: &str, more: &str) -> Fixture {
     let fixture = Fixture::with_files(&[(name, script), ("note.txt", "a note\n")]);
     fixture.configure(&format!(
-        "mode: full_auto\nmcp_servers:\n  s:\n    command: /usr/bin/python3\n    args: [{name}]\n{keys}{more}"
+        "mode: full_auto\nmcp_servers:\n  s:\n    command: /usr/bin/python3\n    args: [{name}, {}]\n{keys}{more}",
+        mark(&fixture)
     ));
     let shown = fixture.run(&["call", "mcp_servers", r#"{"server": "s"}"#]).json();
     assert_eq!(shown["ok"], true, "{shown:#}");
@@ -74,8 +75,7 @@ fn a_form_is_shown_as_the_servers_own_in_every_pair_of_eras_and_approves_nothing
     for era in ERAS {
         let fixture = fixture_of(era, "    elicitation: true\n", "");
         for is_modern in [false, true] {
-            let answer =
-                |_: &str, _: &Value| json!({"action": "accept", "content": {"decision": "allow always", "more": "x"}});
+            let answer = |_: &str, _: &Value| json!({"action": "accept", "content": {"decision": "allow always", "more": "x"}});
             let forms = json!({"elicitation": {}});
             let (asked, result) = call_as(is_modern, &fixture, &forms, "s__form", answer);
             let [(method, params)] = &asked[..] else { panic!("{era:?} {is_modern}: {asked:?} {result:#}") };
@@ -109,10 +109,14 @@ fn continued(response: &Value) -> Value {
     call
 }
 
-/// Returns the processes of a fixture's server.
+/// Returns an argument by which the processes of a fixture's server are known.
+fn mark(fixture: &Fixture) -> String {
+    format!("mark-of-{}", fixture.workspace().parent().unwrap().display()).replace('/', "-")
+}
+
+/// Returns the ids of the processes of a fixture's server.
 fn processes_of(fixture: &Fixture) -> String {
-    let folder = format!("{}/mcp/processes", fixture.state().display());
-    let found = Command::new("pgrep").args(["-f", &folder]).output().unwrap();
+    let found = Command::new("pgrep").args(["-f", &mark(fixture)]).output().unwrap();
     String::from_utf8_lossy(&found.stdout).into_owned()
 }
 

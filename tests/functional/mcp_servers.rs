@@ -313,7 +313,10 @@ fn a_shared_server_is_one_of_the_runtime() {
     let library = listed(&fixture);
     assert_eq!(text(&library.call("s__note", json!({}))), "a note\n");
     let sampled = library.call("s__sample", json!({}));
-    assert!(sampled["ok"] == false || text(&sampled).starts_with("[0,"), "nobody answers for every session: {sampled:#}");
+    assert!(
+        sampled["ok"] == false || text(&sampled).starts_with("[0,"),
+        "nobody answers for every session: {sampled:#}"
+    );
 }
 
 #[test]

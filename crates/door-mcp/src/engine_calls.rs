@@ -10,9 +10,7 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, Resource,
 };
 use serde_json::{Value, json};
-use tool::{
-    CallResult, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError,
-};
+use tool::{CallResult, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
@@ -145,15 +143,7 @@ impl<C: Calls> EngineCalls<C> {
             ..self.request(of_tool, given, asker.clone(), offered, turn, reporter.as_ref())
         };
         let call = tokio::spawn(run(self.calls.clone(), request, turn.unusable.clone()));
-        let call = RunningCall::new(RunningParts {
-            tool,
-            arguments,
-            call,
-            requests,
-            asker,
-            task,
-            stop,
-        });
+        let call = RunningCall::new(RunningParts { tool, arguments, call, requests, asker, task, stop });
         self.go_on(call, turn, reporter).await
     }
 

@@ -11,9 +11,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, ByteReservation, CallId, CallResult, CallerForms, CallerModel, Class, Code, Example, Lane, Level, Meta,
-    Outcome, Place, PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
-    ToolError,
+    AnyTool, ByteReservation, CallId, CallResult, CallerForms, CallerModel, Class, Code, Example, Lane,
+    Level, Meta, Outcome, Place, PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap,
+    Timeout, ToolError,
 };
 
 use crate::calls::Calls;

@@ -11,8 +11,8 @@ use mcp_client::{ProgressReport, ProgressSink, ToolCall};
 use serde_json::{Map, Value};
 use tool::{
     AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, InnerCalls, Lane, Level,
-    OfferedForms, OfferedModel, Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout, ToolError,
-    dynamic_tool, static_name,
+    OfferedForms, OfferedModel, Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout,
+    ToolError, dynamic_tool, static_name,
 };
 
 use crate::own_calls::CallRequests;

@@ -167,7 +167,8 @@ mod tests {
     use jiff::Timestamp;
     use tokio::sync::Notify;
     use tool::{
-        AnyTool, CallId, CallResult, CallerForms, InnerCalls, Meta, Outcome, Presentation, SampleError, ToolError,
+        AnyTool, CallId, CallResult, CallerForms, InnerCalls, Meta, Outcome, Presentation, SampleError,
+        ToolError,
     };
 
     use super::*;

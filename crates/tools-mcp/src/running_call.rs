@@ -106,7 +106,9 @@ impl RunningCall {
             warnings.push(
                 match self.forms {
                     Some(_) => "asked to show forms to the user",
-                    None => "wanted to show a form, which the caller's program cannot show, so it was cancelled",
+                    None => {
+                        "wanted to show a form, which the caller's program cannot show, so it was cancelled"
+                    }
                 }
                 .to_owned(),
             );

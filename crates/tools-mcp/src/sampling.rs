@@ -153,7 +153,12 @@ mod tests {
 
     fn ended(outcome: Outcome) -> CallResult {
         let meta = Meta::arrived(CallId("c1".to_owned()), Timestamp::UNIX_EPOCH);
-        CallResult { outcome, presentation: Presentation::Record, meta, held: tool::ByteReservation::default() }
+        CallResult {
+            outcome,
+            presentation: Presentation::Record,
+            meta,
+            held: tool::ByteReservation::default(),
+        }
     }
 
     #[test]
@@ -171,7 +176,10 @@ mod tests {
         let blocks = json!([text("a"), text("b")]);
         let asked = Sampling::read("s", &asking(&blocks, &json!({"temperature": 9})), true).unwrap();
         assert_eq!(asked.arguments["prompt"][0]["content"], "a\nb");
-        assert_eq!((&asked.arguments["model"], &asked.arguments["temperature"]), (&json!("client/any"), &Value::Null));
+        assert_eq!(
+            (&asked.arguments["model"], &asked.arguments["temperature"]),
+            (&json!("client/any"), &Value::Null)
+        );
     }
 
     #[test]
@@ -187,7 +195,10 @@ mod tests {
             ("the role of the system", system),
             ("no messages", json!({"messages": []})),
             ("nothing", json!({})),
-            ("too many messages", json!({"messages": vec![asking(&text("a"), &json!({}))["messages"][0].clone(); 65]})),
+            (
+                "too many messages",
+                json!({"messages": vec![asking(&text("a"), &json!({}))["messages"][0].clone(); 65]}),
+            ),
             ("too long", asking(&text(&"x".repeat(LONGEST_REQUEST)), &json!({}))),
         ] {
             let refused = Sampling::read("s", &params, true).map(|_| why).unwrap_err();
@@ -197,15 +208,14 @@ mod tests {
 
     #[test]
     fn an_answer_ends_where_the_server_wants_and_a_failure_tells_nothing() {
-        let asked = Sampling::read("s", &asking(&text("a"), &json!({"stopSequences": ["", "END", "B"]})), false);
+        let asked =
+            Sampling::read("s", &asking(&text("a"), &json!({"stopSequences": ["", "END", "B"]})), false);
         let asked = asked.unwrap();
         let said = |text: &str, truncated: bool| {
             let data = json!({"response": text, "model_used": "a/one", "truncated": truncated});
             asked.answered(ended(Outcome::Ok(data.into()))).unwrap()
         };
-        let expected = |text: &str, reason: &str| {
-            json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": "a/one", "stopReason": reason})
-        };
+        let expected = |text: &str, reason: &str| json!({"role": "assistant", "content": {"type": "text", "text": text}, "model": "a/one", "stopReason": reason});
         assert_eq!(said("A", false), expected("A", "endTurn"));
         assert_eq!(said("A", true), expected("A", "maxTokens"));
         assert_eq!(said("A END B", true), expected("A ", "stopSequence"));
