@@ -224,11 +224,12 @@ fn a_server_asks_the_model_of_the_client_as_a_recorded_call_in_every_pair_of_era
         let rows = fixture.recorded();
         let parents: Vec<&Value> =
             rows.iter().filter(|row| row["tool"] == "s__sample").map(|row| &row["call"]).collect();
-        let of_model: Vec<&Value> = rows.iter().filter(|row| row["tool"] == "llm_call").collect();
-        assert!(!of_model.is_empty(), "{rows:#?}");
-        for row in of_model {
+        let intents = rows.iter().filter(|row| row["tool"] == "llm_call" && row["kind"] == "intent");
+        let intents: Vec<&Value> = intents.collect();
+        assert_eq!(intents.len(), if era == ERAS[0] { 8 } else { 2 }, "{rows:#?}");
+        for row in intents {
             assert_eq!(row["door"], "tool", "{row}");
-            assert!(parents.contains(&&row["parent"]), "{row}");
+            assert!(parents.contains(&&row["plan"]["parent"]), "{row}");
         }
     }
 }

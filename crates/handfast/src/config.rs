@@ -23,6 +23,7 @@ use crate::notify::QuestionHandling;
 use crate::own_projects::OwnProject;
 use crate::traces::Collector;
 use lines::FileLines;
+#[cfg(feature = "cli")]
 pub(crate) use schema::schema;
 
 /// Name of the workspace's own configuration.

@@ -224,7 +224,10 @@ fn run_now(composed: &Composed, global: &Global, name: &str, json: bool) -> Resu
             None => Arc::new(JobAsker::new(None)),
         };
         let running = runner.fire(&composed.engine, &row, firing, asker, stopped);
-        until_done(running, || drop(stop.send_replace(true))).await?;
+        until_done(running, || {
+            stop.send_replace(true);
+        })
+        .await?;
         composed.engine.shutdown().await;
         Ok(())
     });
