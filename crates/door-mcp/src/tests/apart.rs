@@ -98,7 +98,7 @@ pub(super) fn within(session: &str) -> Headers<'_> {
     Headers { session: SingleHeader::Is(session), ..NONE }
 }
 
-fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
+pub(super) fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
     Headers {
         session: SingleHeader::Absent,
         version: SingleHeader::Is("2026-07-28"),

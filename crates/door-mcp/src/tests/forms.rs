@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::Elicitation;
 use crate::fake::{Client, Fake, modern_meta, settle};
 use crate::signed_state::GOOD_FOR;
+use crate::tests::apart::{answers, endpoint, modern, only, request};
 
 /// Capabilities of a client that shows forms, and those of one that also offers a model.
 fn forms() -> Value {
@@ -208,4 +209,33 @@ async fn a_call_that_has_become_a_task_shows_forms_by_the_task() {
     settle().await;
     let state = client.ask(json!(3), "tasks/get", params).await;
     assert_eq!(state["result"]["result"]["structuredContent"]["answers"][0], answer("1"), "{state}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_http_a_call_waits_for_its_form_beyond_the_end_of_its_response() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let params = json!({"name": "form", "arguments": {"messages": ["one?"]}, "_meta": modern_meta(&forms())});
+    let headers = modern("tools/call", Some("form"));
+    let asked = only(answers(&endpoint, &headers, &request(1, "tools/call", params.clone())).await).await;
+    assert_eq!(message(&asked), "one?");
+    settle().await;
+    assert_eq!(stopped(&fake), 0, "the end of the response has not ended the call");
+    let mut again = params;
+    again.as_object_mut().unwrap().extend(said(&asked, "form", "1").as_object().unwrap().clone());
+    let done = only(answers(&endpoint, &headers, &request(2, "tools/call", again.clone())).await).await;
+    assert_eq!(done["result"]["structuredContent"]["answers"][0], answer("1"), "{done}");
+    let twice = only(answers(&endpoint, &headers, &request(3, "tools/call", again)).await).await;
+    assert_eq!(twice["error"]["code"], -32602, "{twice}");
+    // A client that goes away while the continued call runs ends it.
+    let slow = json!({"messages": ["a", "b"], "after": 60});
+    let params = json!({"name": "form", "arguments": slow, "_meta": modern_meta(&forms())});
+    let asked = only(answers(&endpoint, &headers, &request(4, "tools/call", params.clone())).await).await;
+    let mut again = params;
+    again.as_object_mut().unwrap().extend(said(&asked, "form", "1").as_object().unwrap().clone());
+    let running = answers(&endpoint, &headers, &request(5, "tools/call", again)).await;
+    settle().await;
+    drop(running);
+    settle().await;
+    assert_eq!(stopped(&fake), 1);
 }

@@ -81,7 +81,8 @@ pub(super) async fn answered(
     stop: &Stop,
     line: Option<&ProgressLine>,
 ) -> io::Result<(CallResult, Option<u8>)> {
-    let call = composed.engine.call(request);
+    // The value of a call is large, and moves into each of the futures around it.
+    let call = Box::pin(composed.engine.call(request));
     let answered = until_done(with_ticks(call, line), || stop.request(StopReason::Cancelled)).await?;
     if let Some(line) = line {
         line.clear();
