@@ -1,5 +1,5 @@
-//! What MCP servers behind this program ask for themselves: forms, a model, and the roots, in both eras of the
-//! protocol, of the client and of the server.
+//! Requests of MCP servers behind this program: forms, a model, and the roots, in both eras of the protocol, of the
+//! client and of the server.
 
 use std::process::Command;
 
@@ -126,7 +126,7 @@ fn a_client_that_leaves_a_form_open_holds_up_no_other_call_and_leaves_nothing_be
         let fixture = fixture_of(era, "    elicitation: true\n", "");
         let mut server = Server::of(fixture.asking_command());
         let left = server.answer("tools/call", form_call());
-        // The same server shows a form of another call meanwhile.
+        // Meanwhile the server shows a form of another call.
         let second = server.answer("tools/call", form_call());
         let done = server.answer("tools/call", continued(&second));
         assert_eq!(got("s__form", &done["result"])["content"]["decision"], "deny", "{done:#}");

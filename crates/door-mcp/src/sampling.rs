@@ -17,7 +17,7 @@ pub(crate) const MODEL_METHOD: &str = "sampling/createMessage";
 /// Method of a form.
 pub(crate) const FORM_METHOD: &str = "elicitation/create";
 
-/// What a client offers to calls.
+/// Model and forms that a client offers to calls.
 #[derive(Default)]
 pub(crate) struct OfferedByClient {
     pub(crate) model: Option<Arc<dyn CallerModel>>,

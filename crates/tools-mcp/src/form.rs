@@ -228,7 +228,7 @@ mod tests {
             assert!(shown("s", &asking(&wrong)).is_err(), "{wrong}");
         }
         assert!(shown("s", &json!({"message": "only this"})).is_err());
-        // Whatever a field has nested below its choices is left out.
+        // Values nested below the choices of a field are left out.
         let deep = json!({"a": {"type": "array", "items": {"anyOf": [{"const": "x", "title": {"b": {}}}]}}});
         let form = shown("s", &asking(&deep)).unwrap();
         assert!(!form.to_string().contains("\"b\":{"), "{form}");

@@ -115,7 +115,7 @@ async fn an_answer_continues_the_call_that_asked_for_it_alone() {
     ] {
         assert_eq!(refused["error"]["code"], -32602, "{why}: {refused}");
     }
-    // None of these attempts has used the state up.
+    // The state is still good after these attempts.
     let end = form(&mut client, &arguments, said(&asked, "form", "x")).await;
     assert_eq!(end["result"]["structuredContent"]["answers"][0], answer("x"), "{end}");
 }
