@@ -73,12 +73,13 @@ fn said_by_model(text: &str) -> Value {
 #[test]
 fn a_form_is_shown_as_the_servers_own_in_every_pair_of_eras_and_approves_nothing() {
     for era in ERAS {
+        let name = era.0;
         let fixture = fixture_of(era, "    elicitation: true\n", "");
         for is_modern in [false, true] {
             let answer = |_: &str, _: &Value| json!({"action": "accept", "content": {"decision": "allow always", "more": "x"}});
             let forms = json!({"elicitation": {}});
             let (asked, result) = call_as(is_modern, &fixture, &forms, "s__form", answer);
-            let [(method, params)] = &asked[..] else { panic!("{era:?} {is_modern}: {asked:?} {result:#}") };
+            let [(method, params)] = &asked[..] else { panic!("{name} {is_modern}: {asked:?} {result:#}") };
             assert_eq!(method, "elicitation/create");
             let message = params["message"].as_str().unwrap();
             let begins = "The MCP server s asks, in its own words and not in Handfast's";
@@ -245,6 +246,7 @@ fn a_server_asks_the_configured_model_if_the_client_offers_none_within_budget_an
         )
     };
     for era in ERAS {
+        let name = era.0;
         for (more, rules, keys, told) in [
             ("", "", "    sampling: true\n", "Hello."),
             (", budget: {call_tokens: 1}", "", "    sampling: true\n", "budget"),
@@ -255,8 +257,8 @@ fn a_server_asks_the_configured_model_if_the_client_offers_none_within_budget_an
             let before = model.seen().len();
             let fixture = fixture_of(era, keys, &configured(more, rules));
             let result = fixture.run(&["call", "s__sample", "{}"]).json();
-            assert!(result.to_string().contains(told), "{era:?} {more} {rules} {keys}: {result:#}");
-            assert_eq!(model.seen().len() > before, told == "Hello.", "{era:?} {more} {rules} {keys}");
+            assert!(result.to_string().contains(told), "{name} {more} {rules} {keys}: {result:#}");
+            assert_eq!(model.seen().len() > before, told == "Hello.", "{name} {more} {rules} {keys}");
         }
         // The client pays if it offers its own model.
         let before = model.seen().len();

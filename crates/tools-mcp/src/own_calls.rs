@@ -167,8 +167,8 @@ mod tests {
     use jiff::Timestamp;
     use tokio::sync::Notify;
     use tool::{
-        AnyTool, CallId, CallResult, CallerForms, InnerCalls, Meta, Outcome, Presentation, SampleError,
-        ToolError,
+        AnyTool, ByteReservation, CallId, CallResult, CallerForms, InnerCalls, Meta, Outcome, Presentation,
+        SampleError, ToolError,
     };
 
     use super::*;
@@ -185,8 +185,12 @@ mod tests {
             let data = json!({"response": arguments.to_string(), "model_used": tool, "truncated": false});
             let meta = Meta::arrived(CallId("c1".to_owned()), Timestamp::UNIX_EPOCH);
             let outcome = Outcome::Ok(data.into());
-            let result =
-                CallResult { outcome, presentation: Presentation::Record, meta, held: Default::default() };
+            let result = CallResult {
+                outcome,
+                presentation: Presentation::Record,
+                meta,
+                held: ByteReservation::default(),
+            };
             Box::pin(std::future::ready(Ok(result)))
         }
     }
