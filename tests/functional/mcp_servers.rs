@@ -134,7 +134,7 @@ fn what_a_server_breaks_ends_in_an_error_and_the_next_call_works() {
     }
     assert_eq!(text(&library.call("s__other_id", json!({}))), "mine");
     let sampled = library.call("s__sample", json!({}));
-    assert!(sampled["ok"] == false || text(&sampled) == "0", "{sampled:#}");
+    assert!(sampled["ok"] == false || text(&sampled).starts_with("[0,"), "{sampled:#}");
     let listed = library.call("mcp_servers", json!({"server": "s"}));
     assert_eq!(listed["ok"], true, "{listed:#}");
     let description = library.call("tool_describe", json!({"names": ["s__hidden"]})).to_string();
@@ -313,7 +313,10 @@ fn a_shared_server_is_one_of_the_runtime() {
     let library = listed(&fixture);
     assert_eq!(text(&library.call("s__note", json!({}))), "a note\n");
     let sampled = library.call("s__sample", json!({}));
-    assert!(sampled["ok"] == false || text(&sampled) == "0", "nobody answers for every session: {sampled:#}");
+    assert!(
+        sampled["ok"] == false || text(&sampled).starts_with("[0,"),
+        "nobody answers for every session: {sampled:#}"
+    );
 }
 
 #[test]

@@ -56,6 +56,7 @@ mod mcp_around;
 mod mcp_content;
 mod mcp_login;
 mod mcp_over_http;
+mod mcp_requests;
 mod mcp_roots;
 pub(crate) mod mcp_servers;
 mod memory;

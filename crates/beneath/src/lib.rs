@@ -8,6 +8,7 @@
 //!
 //! This crate knows no root and no rule, and judges nothing that it opens.
 
+mod list;
 mod remove;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
 
+pub use list::{is_empty, names};
 pub use remove::remove_tree;
 
 /// Maximum number of attempts at a resolution that a rename elsewhere disturbs (EAGAIN,

@@ -2,15 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, chmod, fstat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, chmod, fstat, renameat_with, statat, unlinkat,
 };
 use rustix::io::{Errno, Result};
 
-use crate::{Through, descriptor_path, open};
+use crate::{Through, descriptor_path, names, open};
 
 /// Number of levels that are descended with a descriptor each. Deeper folders are moved up first.
 const LEVELS: usize = 64;
@@ -94,17 +93,6 @@ fn open_freely(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
         chmod(descriptor_path(place.as_fd()), Mode::from_raw_mode(mode | OWN))?;
     }
     open(parent, Path::new(name), flags | OFlags::RDONLY, Through::Nothing)
-}
-
-fn names(folder: &OwnedFd) -> Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(OsString::from_vec(name));
-        }
-    }
-    Ok(names)
 }
 
 #[cfg(test)]

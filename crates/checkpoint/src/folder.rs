@@ -6,8 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use beneath::{Through, descriptor_path};
+pub(crate) use beneath::{is_empty, names};
 use rustix::fs::{
-    AtFlags, CWD, Dir, IFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstat, ioctl_getflags,
+    AtFlags, CWD, IFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstat, ioctl_getflags,
     ioctl_setflags, statat, utimensat,
 };
 use rustix::io::Errno;
@@ -59,28 +60,6 @@ pub(crate) fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
-}
-
-/// Lists the names in a folder that is open for listing, in the order of the file system.
-pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(OsString::from_vec(name));
-        }
-    }
-    Ok(names)
-}
-
-/// Returns true if a folder that is open for listing is empty.
-pub(crate) fn is_empty(folder: &OwnedFd) -> rustix::io::Result<bool> {
-    for entry in Dir::read_from(folder)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Returns the path through which the kernel reaches a name in an open folder, for system calls

@@ -10,15 +10,13 @@ use rmcp::model::{
     InputRequiredResult, InputResponses, Resource,
 };
 use serde_json::{Value, json};
-use tool::{
-    CallResult, CallerForms, CallerModel, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop,
-    ToolError,
-};
+use tool::{CallResult, Code, KeptOutput, Meta, NoProgress, NoteTools, Progress, Stop, ToolError};
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
 use crate::agent_log::AgentLog;
 use crate::asker::{CurrentTask, ElicitByRequest, ElicitByRetry, UserAnswer};
+use crate::by_retry::RequestKind;
 use crate::calls::Calls;
 use crate::client_info::ClientInfo;
 use crate::decode::UnusableCall;
@@ -28,24 +26,21 @@ use crate::notices::Notices;
 use crate::options::{McpError, Options};
 use crate::present::{self, View};
 use crate::progress::{HEARTBEAT, Reporter};
-use crate::sampling::{FormsByRequest, SampleByRequest};
+use crate::sampling::OfferedByClient;
 use crate::server_backend::Reply;
 use crate::signed_state::{NotOurs, Sealer};
-use crate::suspended::{RunningCall, RunningParts, Samples, Step};
+use crate::suspended::{RunningCall, RunningParts, Step, SuspendedCalls};
 use crate::{list, origin, question};
 
 /// Key of the single question that a call can raise.
 const QUESTION: &str = "approval";
-
-/// Key of the request to the client's model.
-const MODEL: &str = "model";
 
 /// The engine's calls, as seen by one connection.
 pub(crate) struct EngineCalls<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
     sealer: Sealer,
-    samples: Samples,
+    suspended: SuspendedCalls,
     notices: Arc<Notices>,
 }
 
@@ -85,7 +80,7 @@ impl<C: Calls> EngineCalls<C> {
     /// [`McpError::Random`] if the operating system returns no random bytes.
     pub(crate) fn new(calls: Arc<C>, options: Arc<Options>, notices: Arc<Notices>) -> Result<Self, McpError> {
         let sealer = Sealer::new(options.session.clone()).map_err(McpError::Random)?;
-        Ok(Self { calls, options, sealer, samples: Samples::default(), notices })
+        Ok(Self { calls, options, sealer, suspended: SuspendedCalls::default(), notices })
     }
 
     /// Converts a result for the client, with links to truncated outputs if the client supports links.
@@ -134,39 +129,25 @@ impl<C: Calls> EngineCalls<C> {
         let said = self.answer_in(&wanted, &turn.peer)?;
         let task = CurrentTask::of(turn);
         let asker = Arc::new(ElicitByRetry::new(turn, task.clone(), allowed, said));
-        let Some(offered) = self.samples.offer(&turn.peer, &task) else {
+        let offered = self.suspended.offer(&turn.peer, self.may_show_forms(), &task);
+        let Some((offered, requests)) = offered else {
             let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
             return Ok(self.outcome(result, &asker));
         };
         let reporter = Reporter::of(turn);
         let stop = Stop::default();
         let RequestedCall { tool, arguments, .. } = wanted;
-        let as_offered = Some(Arc::new(offered.model) as Arc<dyn CallerModel>);
+        let (of_tool, given) = (tool.clone(), arguments.clone());
         let request = CallRequest {
             stop: stop.clone(),
-            ..self.request(
-                tool.clone(),
-                arguments.clone(),
-                asker.clone(),
-                as_offered,
-                turn,
-                reporter.as_ref(),
-            )
+            ..self.request(of_tool, given, asker.clone(), offered, turn, reporter.as_ref())
         };
         let call = tokio::spawn(run(self.calls.clone(), request, turn.unusable.clone()));
-        let call = RunningCall::new(RunningParts {
-            tool,
-            arguments,
-            call,
-            samples: offered.requests,
-            asker,
-            task,
-            stop,
-        });
+        let call = RunningCall::new(RunningParts { tool, arguments, call, requests, asker, task, stop });
         self.go_on(call, turn, reporter).await
     }
 
-    /// Waits for a call whose client offers a model: for its end, or for its next request to the model.
+    /// Waits for a call that may ask its client: for its end, or for its next request to the client.
     async fn go_on(
         &self,
         mut call: RunningCall,
@@ -174,30 +155,32 @@ impl<C: Calls> EngineCalls<C> {
         reporter: Option<Arc<Reporter>>,
     ) -> Result<CallOutcome, ErrorData> {
         call.attach(turn);
-        match reported(self.samples.next_step(&mut call, turn), reporter.as_deref()).await {
+        match reported(self.suspended.next_step(&mut call, turn), reporter.as_deref()).await {
             Step::Ended(result) => {
                 let result = *result.ok_or_else(broken)?;
                 self.tell(&call.tool, &result, turn);
                 Ok(self.outcome(result, &call.asker))
             }
-            Step::Asks(sample) => {
-                let number = self.samples.suspend(call, sample.answer);
-                let requests = InputRequests::from([(MODEL.to_owned(), sample.request)]);
+            Step::Asks(asked) => {
+                let requests = InputRequests::from([(asked.kind.key().to_owned(), asked.request)]);
+                let number = self.suspended.suspend(call, asked.kind, asked.answer);
                 let state = self.sealer.seal_call(number);
                 Ok(CallOutcome::Asks(InputRequiredResult::new(Some(requests), Some(state))))
             }
         }
     }
 
-    /// Returns the suspended call that a request continues, with the model's answer handed on.
+    /// Returns the suspended call that a request continues, with the client's answer handed on.
     ///
     /// # Errors
     /// `-32602` if the answer belongs to no suspended call of this connection.
     fn resumed(&self, wanted: &RequestedCall) -> Result<Option<RunningCall>, ErrorData> {
         let (Some(state), Some(responses)) = (&wanted.state, &wanted.responses) else { return Ok(None) };
-        let Some(answer) = responses.get(MODEL) else { return Ok(None) };
+        if !RequestKind::ALL.iter().any(|kind| responses.contains_key(kind.key())) {
+            return Ok(None);
+        }
         let resumed = self.sealer.open_call(state).and_then(|number| {
-            self.samples.resume(number, &wanted.tool, &wanted.arguments, answer.clone()).ok_or(NotOurs)
+            self.suspended.resume(number, &wanted.tool, &wanted.arguments, responses).ok_or(NotOurs)
         });
         resumed.map(Some).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
     }
@@ -226,13 +209,17 @@ impl<C: Calls> EngineCalls<C> {
         turn: &ActiveRequest,
     ) -> CallResult {
         let reporter = Reporter::of(turn);
-        let model = SampleByRequest::of(&turn.line, &turn.peer);
-        let model = model.map(|model| Arc::new(model) as Arc<dyn CallerModel>);
-        let request = self.request(tool.clone(), arguments, asker, model, turn, reporter.as_ref());
+        let offered = OfferedByClient::by_request(&turn.line, &turn.peer, self.may_show_forms());
+        let request = self.request(tool.clone(), arguments, asker, offered, turn, reporter.as_ref());
         let result =
             reported(run(self.calls.clone(), request, turn.unusable.clone()), reporter.as_deref()).await;
         self.tell(&tool, &result, turn);
         result
+    }
+
+    /// Returns true if servers behind this one may show forms.
+    fn may_show_forms(&self) -> bool {
+        self.options.elicitation != question::Elicitation::Off
     }
 
     fn request(
@@ -240,7 +227,7 @@ impl<C: Calls> EngineCalls<C> {
         tool: String,
         arguments: Value,
         asker: Arc<dyn Asker>,
-        model: Option<Arc<dyn CallerModel>>,
+        offered: OfferedByClient,
         turn: &ActiveRequest,
         reporter: Option<&Arc<Reporter>>,
     ) -> CallRequest {
@@ -252,11 +239,7 @@ impl<C: Calls> EngineCalls<C> {
         let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
         principal.holder.clone_from(&self.options.holder);
         principal.listener = Some(AgentLog::of(&turn.line.connection));
-        principal.model = model;
-        if self.options.elicitation != question::Elicitation::Off {
-            let forms = FormsByRequest::of(&turn.line, &turn.peer);
-            principal.forms = forms.map(|forms| Arc::new(forms) as Arc<dyn CallerForms>);
-        }
+        (principal.model, principal.forms) = (offered.model, offered.forms);
         CallRequest {
             stop: turn.pending.stop.clone(),
             progress,
@@ -273,9 +256,9 @@ impl<C: Calls> EngineCalls<C> {
         }
     }
 
-    /// Ends the calls that wait for the client's model.
+    /// Ends the calls that wait for an answer of the client.
     pub(crate) fn end_suspended(&self) {
-        self.samples.end();
+        self.suspended.end();
     }
 
     /// Returns the user's answer, if the request carries one.

@@ -11,9 +11,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, ByteReservation, CallId, CallResult, CallerModel, Class, Code, Example, Lane, Level, Meta,
-    Outcome, Place, PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
-    ToolError,
+    AnyTool, ByteReservation, CallId, CallResult, CallerForms, CallerModel, Class, Code, Example, Lane,
+    Level, Meta, Outcome, Place, PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap,
+    Timeout, ToolError,
 };
 
 use crate::calls::Calls;
@@ -89,7 +89,7 @@ impl Fake {
         let record = Presentation::Record;
         let mut tools = vec![fake_tool("text", Presentation::Text { field: "content" })];
         tools.extend(
-            ["record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"]
+            ["record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "form", "leave"]
                 .map(|name| fake_tool(name, record)),
         );
         Arc::new(Self { tools, ..Self::default() })
@@ -140,6 +140,17 @@ impl Fake {
                         Err(reason.into())
                     }
                     answers = sample(request.principal.model.clone(), request.arguments.clone()) => answers,
+                }
+            }
+            "form" => {
+                let (stop, stopped) = (request.stop.clone(), self.stopped.clone());
+                tokio::select! {
+                    biased;
+                    reason = requested(&stop) => {
+                        stopped.fetch_add(1, Ordering::SeqCst);
+                        Err(reason.into())
+                    }
+                    answers = show(request.principal.forms.clone(), request.arguments.clone()) => answers,
                 }
             }
             "leave" => {
@@ -229,6 +240,19 @@ async fn sample(model: Option<Arc<dyn CallerModel>>, arguments: Value) -> Result
         tokio::time::sleep(Duration::from_secs(arguments["after"].as_u64().unwrap_or(0))).await;
         let content = json!([{"role": "user", "content": {"type": "text", "text": prompt}}]);
         let answer = model.sample(json!({"messages": content, "maxTokens": 10})).await;
+        answers.push(answer.map_err(|error| ToolError::new(Code::Unavailable, format!("{error:?}")))?);
+    }
+    Ok(json!({"answers": answers}))
+}
+
+/// Shows a form with each message, after as many seconds as the arguments say.
+async fn show(forms: Option<Arc<dyn CallerForms>>, arguments: Value) -> Result<Value, ToolError> {
+    let forms = forms.ok_or_else(|| ToolError::new(Code::Unavailable, "the caller shows no forms"))?;
+    let mut answers = Vec::new();
+    for message in arguments["messages"].as_array().into_iter().flatten() {
+        tokio::time::sleep(Duration::from_secs(arguments["after"].as_u64().unwrap_or(0))).await;
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let answer = forms.show(json!({"message": message, "requestedSchema": schema})).await;
         answers.push(answer.map_err(|error| ToolError::new(Code::Unavailable, format!("{error:?}")))?);
     }
     Ok(json!({"answers": answers}))

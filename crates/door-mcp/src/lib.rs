@@ -16,6 +16,7 @@ mod address;
 mod agent_log;
 mod answers;
 mod asker;
+mod by_retry;
 mod call_data;
 mod calls;
 mod client_info;

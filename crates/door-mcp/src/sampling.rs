@@ -1,5 +1,7 @@
 //! Model and forms of the client of a connection, up to revision 2025-11-25: `sampling/createMessage` and
-//! `elicitation/create`.
+//! `elicitation/create`. For later revisions see [`crate::by_retry`].
+
+use std::sync::Arc;
 
 use rmcp::model::ServerRequest;
 use serde::de::DeserializeOwned;
@@ -9,29 +11,50 @@ use tool::{BoxFuture, CallerForms, CallerModel, SampleError};
 use crate::active_request::{ClientLine, ElicitAnswer, ElicitError};
 use crate::client_info::ClientInfo;
 
-/// Model that a client offers up to revision 2025-11-25, by a request of the server.
-pub(crate) struct SampleByRequest {
+/// Method of a request to the client's model.
+pub(crate) const MODEL_METHOD: &str = "sampling/createMessage";
+
+/// Method of a form.
+pub(crate) const FORM_METHOD: &str = "elicitation/create";
+
+/// Model and forms that a client offers to calls.
+#[derive(Default)]
+pub(crate) struct OfferedByClient {
+    pub(crate) model: Option<Arc<dyn CallerModel>>,
+    pub(crate) forms: Option<Arc<dyn CallerForms>>,
+}
+
+impl OfferedByClient {
+    /// Returns what a client offers by requests of the server. From revision 2026-07-28 on, a server cannot send
+    /// a request to its client.
+    pub(crate) fn by_request(line: &ClientLine, peer: &ClientInfo, may_show_forms: bool) -> Self {
+        if peer.modern {
+            return Self::default();
+        }
+        let model = peer.capabilities.sampling.as_ref().map(|sampling| {
+            let calls_tools = sampling.tools.is_some();
+            Arc::new(ModelByRequest { line: line.clone(), calls_tools }) as Arc<dyn CallerModel>
+        });
+        let forms = (may_show_forms && peer.shows_forms())
+            .then(|| Arc::new(FormsByRequest(line.clone())) as Arc<dyn CallerForms>);
+        Self { model, forms }
+    }
+}
+
+/// Model that a client offers, by a request of the server.
+struct ModelByRequest {
     line: ClientLine,
     calls_tools: bool,
 }
 
-impl SampleByRequest {
-    /// Returns the model of a client, if it offers one. From revision 2026-07-28 on, a server cannot send a
-    /// request to its client; see [`crate::suspended`].
-    pub(crate) fn of(line: &ClientLine, peer: &ClientInfo) -> Option<Self> {
-        let sampling = peer.capabilities.sampling.as_ref().filter(|_| !peer.modern)?;
-        Some(Self { line: line.clone(), calls_tools: sampling.tools.is_some() })
-    }
-}
-
-impl CallerModel for SampleByRequest {
+impl CallerModel for ModelByRequest {
     fn calls_tools(&self) -> bool {
         self.calls_tools
     }
 
     fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
         Box::pin(async move {
-            let request: ServerRequest = request_of(&params)?;
+            let request: ServerRequest = request_of(MODEL_METHOD, &params)?;
             // The deadline of the call bounds the wait, because models take their time.
             heard(self.line.ask_for(request, None).await)
         })
@@ -46,22 +69,13 @@ fn heard(answer: Result<ElicitAnswer, ElicitError>) -> Result<Value, SampleError
     }
 }
 
-/// Forms that a client shows up to revision 2025-11-25, for servers behind this one. Approvals have their own way.
-pub(crate) struct FormsByRequest(ClientLine);
-
-impl FormsByRequest {
-    /// Returns the forms of a client, if it shows any.
-    pub(crate) fn of(line: &ClientLine, peer: &ClientInfo) -> Option<Self> {
-        (peer.shows_forms() && !peer.modern).then(|| Self(line.clone()))
-    }
-}
+/// Forms that a client shows for servers behind this one. Approvals have their own way.
+struct FormsByRequest(ClientLine);
 
 impl CallerForms for FormsByRequest {
     fn show(&self, form: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
         Box::pin(async move {
-            let request = serde_json::from_value(json!({"method": "elicitation/create", "params": form}));
-            let request: ServerRequest = request
-                .map_err(|error| SampleError::Refused(format!("the form has no form in MCP: {error}")))?;
+            let request: ServerRequest = request_of(FORM_METHOD, &form)?;
             heard(self.0.ask(request).await)
         })
     }
@@ -71,8 +85,8 @@ impl CallerForms for FormsByRequest {
 ///
 /// # Errors
 /// [`SampleError::Refused`] if the parameters have no form in MCP.
-pub(crate) fn request_of<T: DeserializeOwned>(params: &Value) -> Result<T, SampleError> {
-    let request = json!({"method": "sampling/createMessage", "params": params});
+pub(crate) fn request_of<T: DeserializeOwned>(method: &str, params: &Value) -> Result<T, SampleError> {
+    let request = json!({"method": method, "params": params});
     serde_json::from_value(request)
         .map_err(|error| SampleError::Refused(format!("the request has no form in MCP: {error}")))
 }

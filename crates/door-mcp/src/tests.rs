@@ -4,6 +4,7 @@ mod apart;
 mod approval;
 mod coming_back;
 mod eras;
+mod forms;
 mod hostile;
 mod ids;
 mod lifetime;

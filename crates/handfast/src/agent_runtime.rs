@@ -23,8 +23,11 @@ mod work;
 
 pub(crate) use files::AgentFiles;
 pub(crate) use host::Host;
+#[cfg(feature = "cli")]
 pub(crate) use record::{AgentRecord, StoredLimits, expire, new_id, new_row, state_after, stored_text};
 pub(crate) use runtime::{AgentParts, AgentRuntime};
+#[cfg(feature = "cli")]
 pub(crate) use start::{AgentPlan, MainAgent, ReadyAgent};
 pub(crate) use tree::AgentTree;
+#[cfg(feature = "cli")]
 pub(crate) use work::{Work, turn};

@@ -23,6 +23,7 @@ use crate::notify::QuestionHandling;
 use crate::own_projects::OwnProject;
 use crate::traces::Collector;
 use lines::FileLines;
+#[cfg(feature = "cli")]
 pub(crate) use schema::schema;
 
 /// Name of the workspace's own configuration.
@@ -103,7 +104,8 @@ pub(crate) struct Settings {
     #[schemars(extend("x-default" = "none", "examples" = [{"providers": {"local": {"api": "ollama"}}, "routes": {"usual": ["local/small"]}}]))]
     pub(crate) models: Option<ModelsPlace>,
     /// Other MCP servers, in the shape of `mcpServers` in `.mcp.json`. A server may also have `level`,
-    /// `trust_annotations`, `shared`, `workspace` (`read`, `write` or `none`), `shows` and `sampling`.
+    /// `trust_annotations`, `shared`, `workspace` (`read`, `write` or `none`), `shows`, `sampling`
+    /// and `elicitation`.
     #[schemars(schema_with = "servers_schema", extend("x-default" = "none", "examples" = [{"git": {"command": "mcp-server-git", "level": "safe"}}]))]
     pub(crate) mcp_servers: Option<serde_json::Map<String, serde_json::Value>>,
     /// Folders of programs that commands see, read-only and without keys, in addition to those that

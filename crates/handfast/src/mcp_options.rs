@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "cli")]
 use dialects::Dialect;
+#[cfg(feature = "cli")]
 use tool::SessionId;
 
 use crate::compose::Composed;

@@ -43,6 +43,32 @@ impl Signals {
     }
 }
 
+/// Waits for work. The first signal calls `stop`, which asks the work to end cleanly, and a second signal ends the
+/// process at once. Returns the outcome of the work and, if a signal came, the exit code that reports it.
+///
+/// # Errors
+/// If the signals cannot be listened for. The work has not begun then.
+pub(crate) async fn until_done<T>(
+    work: impl Future<Output = T>,
+    mut stop: impl FnMut(),
+) -> io::Result<(T, Option<u8>)> {
+    let mut signals = Signals::listen()?;
+    tokio::pin!(work);
+    let mut signalled = None;
+    loop {
+        tokio::select! {
+            outcome = &mut work => return Ok((outcome, signalled)),
+            code = signals.next() => {
+                if signalled.is_some() {
+                    std::process::exit(i32::from(code));
+                }
+                signalled = Some(code);
+                stop();
+            }
+        }
+    }
+}
+
 async fn next(signal: Option<&mut Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),

@@ -62,6 +62,9 @@ pub struct ToolCall<'a> {
     pub timeout: Option<Duration>,
     /// Receiver of the progress.
     pub progress: Option<Arc<dyn ProgressSink>>,
+    /// Answers to what the server asks for within results of this call (revision 2026-07-28), with the abilities of
+    /// the connection; those of the connection if they are absent.
+    pub requests: Option<Arc<dyn ServerRequests>>,
 }
 
 /// Values for the completion of an argument.
@@ -211,6 +214,7 @@ impl Client {
         let timeout = call.timeout.unwrap_or(self.core.limits.answer);
         let template = Request {
             progress: call.progress,
+            requests: call.requests,
             headers: headers.unwrap_or_default(),
             ..Request::new(method, params, timeout)
         };

@@ -72,6 +72,8 @@ pub(crate) struct Request {
     pub(crate) timeout: Option<Duration>,
     pub(crate) progress: Option<Arc<dyn ProgressSink>>,
     pub(crate) headers: Vec<(String, String)>,
+    /// Answers to what the server asks for within the result; those of the connection if they are absent.
+    pub(crate) requests: Option<Arc<dyn ServerRequests>>,
     /// True if the server is told when nobody waits any longer.
     pub(crate) is_cancellable: bool,
 }
@@ -84,6 +86,7 @@ impl Request {
             timeout: Some(timeout),
             progress: None,
             headers: Vec::new(),
+            requests: None,
             is_cancellable: true,
         }
     }
@@ -215,7 +218,7 @@ impl Core {
     /// Sends a request, and waits for its answer. Dropping the future withdraws the request.
     pub(crate) async fn request(self: &Arc<Self>, request: Request) -> Result<Box<RawValue>, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let Request { method, mut params, timeout, progress, headers, is_cancellable } = request;
+        let Request { method, mut params, timeout, progress, headers, is_cancellable, requests: _ } = request;
         let meta = self.state.lock().meta.clone();
         if !meta.is_empty() || progress.is_some() {
             let own = params.entry("_meta").or_insert_with(|| json!({}));

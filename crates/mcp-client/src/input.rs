@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::{Core, Request};
 use crate::error::{ClientError, invalid, line};
-use crate::requests::Refusal;
+use crate::requests::{Refusal, ServerRequests};
 use crate::revision::Era;
 
 /// Maximum length of the state that a server gives and gets back, in bytes.
@@ -19,6 +19,7 @@ const LONGEST_STATE: usize = 64 * 1024;
 /// [`ClientError::TooManyRounds`], or the errors of a request.
 pub(crate) async fn complete(core: &Arc<Core>, request: Request) -> Result<Value, ClientError> {
     let method = request.method;
+    let requests = request.requests.as_ref().unwrap_or(&core.requests);
     let after = request.timeout.unwrap_or(core.limits.answer);
     let is_stateless = core.revision().is_some_and(|revision| revision.era() == Era::Stateless);
     let started = core.timer.now();
@@ -46,7 +47,7 @@ pub(crate) async fn complete(core: &Arc<Core>, request: Request) -> Result<Value
                 let passed = core.timer.now().saturating_duration_since(started);
                 tokio::select! {
                     biased;
-                    inputs = inputs(core, method, &mut result) => more = inputs?,
+                    inputs = inputs(core, &**requests, method, &mut result) => more = inputs?,
                     () = core.timer.sleep(after.saturating_sub(passed)) => return Err(late()),
                 }
             }
@@ -57,7 +58,12 @@ pub(crate) async fn complete(core: &Arc<Core>, request: Request) -> Result<Value
 }
 
 /// Answers the requests within a result, and returns the parameters that the next round adds.
-async fn inputs(core: &Core, method: &str, result: &mut Value) -> Result<Map<String, Value>, ClientError> {
+async fn inputs(
+    core: &Core,
+    answers: &dyn ServerRequests,
+    method: &str,
+    result: &mut Value,
+) -> Result<Map<String, Value>, ClientError> {
     let mut more = Map::new();
     match result.get_mut("requestState").map(Value::take) {
         Some(Value::String(state)) if state.len() <= LONGEST_STATE => {
@@ -82,7 +88,7 @@ async fn inputs(core: &Core, method: &str, result: &mut Value) -> Result<Map<Str
         for (key, mut request) in requests {
             let wanted = request.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
             let params = request.get_mut("params").map_or_else(|| json!({}), Value::take);
-            match core.answer_within_time(&wanted, params).await {
+            match core.answer_within_time(answers, &wanted, params).await {
                 Ok(response) => {
                     responses.insert(key, response);
                 }

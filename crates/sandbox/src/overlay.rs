@@ -15,11 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use beneath::is_empty;
 use parking_lot::Mutex;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod,
-    fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mkdirat, mknodat,
-    openat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
+    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mkdirat, mknodat, openat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -256,15 +257,6 @@ fn split(overlay: &Overlay) -> Result<(PathBuf, (&OsStr, &OsStr)), SandboxError>
 fn open_folder(at: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty())
-}
-
-fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
-    for entry in Dir::read_from(folder)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Escapes backslashes, because the kernel removes a backslash before any character of the option's

@@ -188,15 +188,20 @@ impl Models {
         self.providers.values().any(|source| source.server().is_some())
     }
 
-    /// Returns the models for a type of task, the preferred one first, or the one that is named.
+    /// Returns the models for a type of task, the preferred one first, or the one that is named. The model of the
+    /// caller's program can always be named, unless a provider has its name.
     pub(crate) fn candidates(
         &self,
         task: TaskType,
         named: Option<&str>,
     ) -> Result<Vec<Candidate<'_>>, String> {
+        let of_caller = Self::of_caller();
+        if named == Some(of_caller.name.as_str()) && !self.providers.contains_key(CALLER) {
+            return Ok(vec![of_caller]);
+        }
         if self.providers.is_empty() {
             return match named {
-                None => Ok(vec![Self::of_caller()]),
+                None => Ok(vec![of_caller]),
                 Some(named) => Err(format!("{named} is no PROVIDER/MODEL; no provider is configured")),
             };
         }

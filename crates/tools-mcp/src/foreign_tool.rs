@@ -10,13 +10,14 @@ use mcp_client::offer::OfferedTool;
 use mcp_client::{ProgressReport, ProgressSink, ToolCall};
 use serde_json::{Map, Value};
 use tool::{
-    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, Lane, Level, OfferedForms,
-    OfferedModel, Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout, ToolError,
-    dynamic_tool, static_name,
+    AnyTool, BoxFuture, Class, Code, Context, Data, DynamicTool, Effect, Example, InnerCalls, Lane, Level,
+    OfferedForms, OfferedModel, Place, Plan, Presentation, Progress, RunResult, Spec, TextCap, Timeout,
+    ToolError, dynamic_tool, static_name,
 };
 
 use crate::connection::ListAge;
-use crate::own_calls::RunningCall;
+use crate::own_calls::CallRequests;
+use crate::running_call::RunningCall;
 use crate::servers::McpServers;
 use crate::settings::ServerSettings;
 use crate::{answer, failure, http_transport};
@@ -110,9 +111,10 @@ impl ForeignTool {
             // The question about this call showed the difference.
             servers.accept(&self.server, &definition).await?;
         }
-        let model = context.service::<OfferedModel>().ok().map(|offered| offered.0.clone());
+        let inner = context.service::<Arc<dyn InnerCalls>>().ok().map(|inner| (*inner).clone());
+        let offers_model = context.service::<OfferedModel>().is_ok();
         let forms = context.service::<OfferedForms>().ok().map(|offered| offered.0.clone());
-        let running = RunningCall::new(model, forms);
+        let running = RunningCall::new(inner, offers_model, forms);
         let input_schema = definition.input_schema_value();
         let answered = {
             let _entered = connection.calls.enter(running.clone());
@@ -122,14 +124,14 @@ impl ForeignTool {
                 input_schema: Some(&input_schema),
                 timeout: Some(context.timeout),
                 progress: Some(Arc::new(Reports(context.progress.clone()))),
+                requests: Some(Arc::new(CallRequests {
+                    calls: connection.calls.clone(),
+                    call: running.clone(),
+                })),
             };
             connection.client.call_tool(call).await
         };
-        if running.samples() > 0 {
-            let times = running.samples();
-            context.warn(format!("the MCP server {} asked the caller's model {times} times", self.server));
-        }
-        if let Some(warning) = running.warning_of_forms() {
+        for warning in running.warnings() {
             context.warn(format!("the MCP server {} {warning}", self.server));
         }
         match answered {

@@ -34,10 +34,28 @@ const KEYS: [&str; 14] = [
 /// Types of fields.
 const TYPES: [&str; 5] = ["string", "number", "integer", "boolean", "array"];
 
+/// Words for what no form may ask for, in lower case without signs. The protocol forbids such forms to servers.
+const SECRETS: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "credential",
+    "apikey",
+    "accesskey",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "privatekey",
+    "recoveryphrase",
+    "creditcard",
+];
+
 /// Returns the form to show for a request of a server.
 ///
 /// # Errors
-/// A [`Refusal`] if the form is too large, or is not one of plain fields.
+/// A [`Refusal`] if the form is too large, is not one of plain fields, or asks for a password or a key.
 pub(crate) fn shown(server: &str, params: &Value) -> Result<Value, Refusal> {
     if params.to_string().len() > LARGEST {
         return Err(Refusal::new(format!("a form has at most {LARGEST} bytes")));
@@ -51,7 +69,13 @@ pub(crate) fn shown(server: &str, params: &Value) -> Result<Value, Refusal> {
     }
     let mut properties = Map::new();
     for (name, field) in given {
-        properties.insert(plain_name(name)?.to_owned(), self::field(field)?);
+        let (name, field) = (plain_name(name)?, self::field(field)?);
+        if asks_for_secret(name, &field) {
+            return Err(Refusal::new(
+                "a form asks for no password and no key; take a secret from the environment",
+            ));
+        }
+        properties.insert(name.to_owned(), field);
     }
     let required = schema.and_then(|schema| schema.get("required")).and_then(Value::as_array);
     let required: Vec<&Value> = required
@@ -83,7 +107,7 @@ pub(crate) fn answered(form: &Value, answer: &Value) -> Result<Value, Refusal> {
         |name: &str| form.pointer("/requestedSchema/properties").is_some_and(|all| all.get(name).is_some());
     let content: Map<String, Value> = content
         .iter()
-        .filter(|(name, _)| asked(name))
+        .filter(|(name, value)| asked(name) && is_plain(value))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let answer = json!({"action": action, "content": content});
@@ -91,6 +115,25 @@ pub(crate) fn answered(form: &Value, answer: &Value) -> Result<Value, Refusal> {
         return Err(Refusal::new("the answer to the form is too long"));
     }
     Ok(answer)
+}
+
+/// Returns true for a value that a field of a form can have.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Object(_) | Value::Null => false,
+        Value::Array(items) => items.iter().all(Value::is_string),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Returns true if a field asks for a secret by its name, its title or its description.
+fn asks_for_secret(name: &str, field: &Value) -> bool {
+    let texts = ["title", "description"].map(|key| field.get(key).and_then(Value::as_str));
+    texts.into_iter().flatten().chain([name]).any(|text| {
+        let letters: String =
+            text.chars().filter(|sign| sign.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+        SECRETS.iter().any(|word| letters.contains(word))
+    })
 }
 
 fn plain_name(name: &str) -> Result<&str, Refusal> {
@@ -167,17 +210,48 @@ mod tests {
         assert!(message.ends_with("Which one? Really"), "{message}");
         let expected = json!({"type": "object", "properties": {"a": {"type": "string", "title": "A"}}, "required": ["a"]});
         assert_eq!(form["requestedSchema"], expected);
-        let many: Map<String, Value> =
-            (0..17).map(|n| (format!("f{n}"), json!({"type": "string"}))).collect();
+        let many = |count: usize| -> Value {
+            let fields = (0..count).map(|n| (format!("f{n}"), json!({"type": "string"})));
+            Value::Object(fields.collect())
+        };
+        assert!(shown("s", &asking(&many(MOST_FIELDS))).is_ok());
         for wrong in [
-            json!({"a": {"type": "object"}}),
+            json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}}}),
+            json!({"a": {"type": ["string", "null"]}}),
+            json!({"a": {"$ref": "#/$defs/a"}}),
+            json!({"a": "string"}),
             json!({"a b": {"type": "string"}}),
             json!({"a": {"type": "string", "description": "x".repeat(LARGEST)}}),
-            Value::Object(many),
+            many(MOST_FIELDS + 1),
+            many(1_000),
         ] {
             assert!(shown("s", &asking(&wrong)).is_err(), "{wrong}");
         }
         assert!(shown("s", &json!({"message": "only this"})).is_err());
+        // Values nested below the choices of a field are left out.
+        let deep = json!({"a": {"type": "array", "items": {"anyOf": [{"const": "x", "title": {"b": {}}}]}}});
+        let form = shown("s", &asking(&deep)).unwrap();
+        assert!(!form.to_string().contains("\"b\":{"), "{form}");
+    }
+
+    #[test]
+    fn no_form_asks_for_a_password_or_a_key() {
+        for field in [
+            json!({"password": {"type": "string"}}),
+            json!({"API-key": {"type": "string"}}),
+            json!({"a": {"type": "string", "title": "Your Pass Word"}}),
+            json!({"a": {"type": "string", "description": "The access_token of your account."}}),
+            json!({"a": {"type": "string", "title": "PASS\u{200b}PHRASE"}}),
+        ] {
+            let refused = shown("s", &asking(&field)).unwrap_err();
+            assert!(refused.message.contains("password"), "{field}: {}", refused.message);
+        }
+        for field in [
+            json!({"token_count": {"type": "integer", "title": "Maximum tokens"}}),
+            json!({"key": {"type": "string", "title": "Key of the issue"}}),
+        ] {
+            assert!(shown("s", &asking(&field)).is_ok(), "{field}");
+        }
     }
 
     #[test]
@@ -189,5 +263,9 @@ mod tests {
         let declined = json!({"action": "decline", "content": {"a": "x"}});
         assert_eq!(answered(&form, &declined).unwrap(), json!({"action": "decline"}));
         assert!(answered(&form, &json!({"action": "allow"})).is_err());
+        for nested in [json!({"b": "x"}), json!([{"b": "x"}]), json!(null)] {
+            let answer = json!({"action": "accept", "content": {"a": nested}});
+            assert_eq!(answered(&form, &answer).unwrap(), json!({"action": "accept", "content": {}}));
+        }
     }
 }

@@ -26,6 +26,8 @@ mod plain_transport;
 mod pool;
 mod prompt_get;
 mod resource_read;
+mod running_call;
+mod sampling;
 mod servers;
 mod settings;
 mod stored_login;

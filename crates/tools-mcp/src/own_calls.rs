@@ -1,27 +1,25 @@
 //! Requests that servers send themselves: a model's answer, a form, and the roots. Everything else is refused.
 //!
-//! A server's request belongs to the one call that runs at its connection. With several calls or none, nobody
-//! knows on whose behalf it asks, so it is refused.
+//! A server's request belongs to one call that runs at its connection. A request within a result names its call
+//! ([`CallRequests`]); any other belongs to the only call, or to the only one whose server does not wait for an answer
+//! already. With none or several of them, nobody knows on whose behalf it asks, so it is refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use mcp_client::{Abilities, Listener, Notice, Refusal, ServerRequests};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tool::{BoxFuture, CallerForms, CallerModel, SampleError};
+use tool::BoxFuture;
 
 use crate::form;
+use crate::running_call::{RunningCall, Waiting};
+use crate::sampling::{self, Sampling};
 use crate::settings::ServerSettings;
 
-/// Number of requests to the caller's model during one call.
+/// Number of requests to a model during one call.
 const MOST_SAMPLES: u32 = 4;
 /// Number of forms during one call.
 const MOST_FORMS: u32 = 4;
-/// Maximum number of tokens of one answer of the model.
-const MOST_TOKENS: u64 = 4_096;
-/// Maximum length of one request to the model, in bytes.
-const LONGEST_REQUEST: usize = 256 * 1024;
 
 /// The caller's side of a connection.
 pub(crate) struct OwnCalls {
@@ -36,41 +34,13 @@ pub(crate) struct OwnCalls {
     lists_changed: Mutex<bool>,
 }
 
-/// Call that runs at a connection.
-pub(crate) struct RunningCall {
-    model: Option<Arc<dyn CallerModel>>,
-    samples: AtomicU32,
-    forms: Option<Arc<dyn CallerForms>>,
-    /// Number of requests to show a form.
-    asked: AtomicU32,
-}
-
-impl RunningCall {
-    pub(crate) fn new(model: Option<Arc<dyn CallerModel>>, forms: Option<Arc<dyn CallerForms>>) -> Arc<Self> {
-        Arc::new(Self { model, samples: AtomicU32::new(0), forms, asked: AtomicU32::new(0) })
-    }
-
-    /// Returns a warning about the forms that the server asked for, if it asked for any.
-    pub(crate) fn warning_of_forms(&self) -> Option<&'static str> {
-        let asked = self.asked.load(Ordering::SeqCst) > 0;
-        asked.then_some(match self.forms {
-            Some(_) => "showed forms to the user",
-            None => "wanted to show a form, which the caller's program cannot show, so it was cancelled",
-        })
-    }
-
-    /// Returns the number of requests to the model.
-    pub(crate) fn samples(&self) -> u32 {
-        self.samples.load(Ordering::SeqCst)
-    }
-}
-
 /// Mark that a call runs, until it is dropped.
 pub(crate) struct Entered<'a>(&'a OwnCalls, Arc<RunningCall>);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         self.0.running.lock().retain(|call| !Arc::ptr_eq(call, &self.1));
+        self.1.end();
     }
 }
 
@@ -97,59 +67,42 @@ impl OwnCalls {
         std::mem::take(&mut *self.lists_changed.lock())
     }
 
-    fn only_call(&self) -> Result<Arc<RunningCall>, Refusal> {
-        match self.running.lock().as_slice() {
-            [only] => Ok(only.clone()),
+    /// Returns the call that a request belongs to.
+    fn asking_call(&self) -> Result<Waiting, Refusal> {
+        let running = self.running.lock();
+        let mut free = running.iter().filter(|call| !call.is_waiting());
+        match (running.as_slice(), free.next(), free.next()) {
+            ([only], ..) | (_, Some(only), None) => Ok(only.wait()),
             _ => Err(Refusal::new("a request to the caller must come during exactly one call")),
         }
     }
 
-    async fn show_form(&self, params: Value) -> Result<Value, Refusal> {
-        let call = self.only_call()?;
-        if call.asked.fetch_add(1, Ordering::SeqCst) >= MOST_FORMS {
+    async fn show_form(&self, call: Waiting, params: Value) -> Result<Value, Refusal> {
+        if call.count_form() >= MOST_FORMS {
             return Err(Refusal::new(format!("a call may show {MOST_FORMS} forms")));
         }
-        // A user who has seen no form has not declined it.
-        let Some(forms) = call.forms.clone() else { return Ok(json!({"action": "cancel"})) };
         let form = form::shown(&self.server, &params)?;
-        match forms.show(form.clone()).await {
-            Ok(answer) => form::answered(&form, &answer),
-            Err(SampleError::Refused(_)) => Ok(json!({"action": "decline"})),
-            Err(SampleError::Failed(_)) => Ok(json!({"action": "cancel"})),
+        // A user who has seen no form has not declined it, and neither has a program that could not show it.
+        let cancelled = || Ok(json!({"action": "cancel"}));
+        let Some(forms) = call.forms.clone() else { return cancelled() };
+        match call.unless_ended(forms.show(form.clone())).await {
+            Some(Ok(answer)) => form::answered(&form, &answer),
+            Some(Err(_)) | None => cancelled(),
         }
     }
 
-    async fn ask_model(&self, params: Value) -> Result<Value, Refusal> {
-        let call = self.only_call()?;
-        let Some(model) = call.model.clone() else {
-            return Err(Refusal::new("the caller offers no model"));
-        };
-        if call.samples.fetch_add(1, Ordering::SeqCst) >= MOST_SAMPLES {
+    async fn ask_model(&self, call: Waiting, params: Value) -> Result<Value, Refusal> {
+        if call.count_sample() >= MOST_SAMPLES {
             return Err(Refusal::new(format!("a call may ask a model {MOST_SAMPLES} times")));
         }
-        let request = bounded(&params)?;
-        model.sample(request).await.map_err(|error| match error {
-            SampleError::Refused(_) => Refusal::new("the user refused the request"),
-            SampleError::Failed(_) => Refusal::new("no answer came"),
-        })
-    }
-}
-
-/// Returns the parts of a request that a server may decide about. Tools and the context of other servers are not
-/// among them.
-fn bounded(params: &Value) -> Result<Value, Refusal> {
-    if params.to_string().len() > LONGEST_REQUEST {
-        return Err(Refusal::new(format!("a request has at most {LONGEST_REQUEST} bytes")));
-    }
-    let mut request = json!({"includeContext": "none"});
-    for field in ["messages", "systemPrompt", "temperature", "stopSequences"] {
-        if let Some(value) = params.get(field).filter(|value| !value.is_null()) {
-            request[field] = value.clone();
+        let Some(inner) = call.inner.clone() else { return Err(Refusal::new("no model is offered")) };
+        let asked = Sampling::read(&self.server, &params, call.offers_model)?;
+        let made = inner.call(sampling::TOOL.to_owned(), asked.arguments.clone());
+        match call.unless_ended(made).await {
+            Some(Ok(result)) => asked.answered(result),
+            Some(Err(_)) | None => Err(Refusal::new("the call has ended")),
         }
     }
-    let wanted = params.get("maxTokens").and_then(Value::as_u64).unwrap_or(MOST_TOKENS);
-    request["maxTokens"] = wanted.min(MOST_TOKENS).into();
-    Ok(request)
 }
 
 impl ServerRequests for OwnCalls {
@@ -163,17 +116,41 @@ impl ServerRequests for OwnCalls {
     }
 
     fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, Refusal>> {
-        Box::pin(self.ask_model(params))
+        Box::pin(async move { self.ask_model(self.asking_call()?, params).await })
     }
 
     fn elicit(&self, params: Value) -> BoxFuture<'_, Result<Value, Refusal>> {
-        Box::pin(self.show_form(params))
+        Box::pin(async move { self.show_form(self.asking_call()?, params).await })
     }
 
     fn roots(&self) -> BoxFuture<'_, Result<Value, Refusal>> {
         let roots: Vec<Value> =
             self.root.iter().map(|uri| json!({"uri": uri, "name": "workspace"})).collect();
         Box::pin(std::future::ready(Ok(json!({"roots": roots}))))
+    }
+}
+
+/// Requests within the results of one call.
+pub(crate) struct CallRequests {
+    pub(crate) calls: Arc<OwnCalls>,
+    pub(crate) call: Arc<RunningCall>,
+}
+
+impl ServerRequests for CallRequests {
+    fn abilities(&self) -> Abilities {
+        self.calls.abilities()
+    }
+
+    fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, Refusal>> {
+        Box::pin(self.calls.ask_model(self.call.wait(), params))
+    }
+
+    fn elicit(&self, params: Value) -> BoxFuture<'_, Result<Value, Refusal>> {
+        Box::pin(self.calls.show_form(self.call.wait(), params))
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Result<Value, Refusal>> {
+        self.calls.roots()
     }
 }
 
@@ -187,18 +164,59 @@ impl Listener for OwnCalls {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use tokio::sync::Notify;
+    use tool::{
+        AnyTool, ByteReservation, CallId, CallResult, CallerForms, InnerCalls, Meta, Outcome, Presentation,
+        SampleError, ToolError,
+    };
+
     use super::*;
 
-    /// Model that repeats the number of tokens that it may use.
+    /// Calls that repeat their arguments as the answer of a model.
     struct Echo;
 
-    impl CallerModel for Echo {
-        fn calls_tools(&self) -> bool {
-            false
+    impl InnerCalls for Echo {
+        fn tools(&self) -> Arc<[Arc<dyn AnyTool>]> {
+            Arc::default()
         }
 
-        fn sample(&self, params: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
-            Box::pin(std::future::ready(Ok(params)))
+        fn call(&self, tool: String, arguments: Value) -> BoxFuture<'_, Result<CallResult, ToolError>> {
+            let data = json!({"response": arguments.to_string(), "model_used": tool, "truncated": false});
+            let meta = Meta::arrived(CallId("c1".to_owned()), Timestamp::UNIX_EPOCH);
+            let outcome = Outcome::Ok(data.into());
+            let result = CallResult {
+                outcome,
+                presentation: Presentation::Record,
+                meta,
+                held: ByteReservation::default(),
+            };
+            Box::pin(std::future::ready(Ok(result)))
+        }
+    }
+
+    /// User who fills each form in, after the release if there is one.
+    #[derive(Default)]
+    struct Willing(Option<Arc<Notify>>);
+
+    impl CallerForms for Willing {
+        fn show(&self, form: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
+            assert!(form["message"].as_str().unwrap().starts_with("The MCP server s asks"));
+            Box::pin(async move {
+                if let Some(release) = &self.0 {
+                    release.notified().await;
+                }
+                Ok(json!({"action": "accept", "content": {"a": "x"}}))
+            })
+        }
+    }
+
+    /// Program that shows no form although it says so.
+    struct Broken;
+
+    impl CallerForms for Broken {
+        fn show(&self, _: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
+            Box::pin(std::future::ready(Err(SampleError::Refused("unknown method".to_owned()))))
         }
     }
 
@@ -209,71 +227,92 @@ mod tests {
         OwnCalls::new(&settings.servers[0], false, None)
     }
 
-    fn ask(calls: &OwnCalls, params: Value) -> Result<Value, Refusal> {
-        let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        tokio.block_on(calls.sample(params))
+    fn both() -> Arc<OwnCalls> {
+        configured(r#"{"s": {"command": "x", "sampling": true, "elicitation": true}}"#)
     }
 
-    #[test]
-    fn a_server_asks_the_model_of_one_call_and_not_for_ever() {
-        let calls = configured(r#"{"s": {"command": "x", "sampling": true}}"#);
-        let params =
-            || json!({"messages": [], "maxTokens": 1_000_000, "tools": [1], "includeContext": "allServers"});
-        assert!(ask(&calls, params()).is_err(), "no call runs");
-        let call = RunningCall::new(Some(Arc::new(Echo)), None);
-        let _entered = calls.enter(call.clone());
-        let asked = ask(&calls, params()).unwrap();
-        assert_eq!(asked, json!({"includeContext": "none", "messages": [], "maxTokens": MOST_TOKENS}));
-        for _ in 1..MOST_SAMPLES {
-            ask(&calls, params()).unwrap();
+    fn with_model() -> Arc<RunningCall> {
+        RunningCall::new(Some(Arc::new(Echo)), false, None)
+    }
+
+    fn with_forms(forms: impl CallerForms + 'static) -> Arc<RunningCall> {
+        RunningCall::new(None, false, Some(Arc::new(forms)))
+    }
+
+    fn form() -> Value {
+        json!({"message": "?", "requestedSchema": {"properties": {"a": {"type": "string"}}}})
+    }
+
+    fn request() -> Value {
+        json!({"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}]})
+    }
+
+    #[tokio::test]
+    async fn a_server_asks_a_model_during_one_call_and_not_for_ever() {
+        let calls = both();
+        assert!(calls.sample(request()).await.is_err(), "no call runs");
+        let call = with_model();
+        let entered = calls.enter(call.clone());
+        assert_eq!(call.warnings(), [""; 0]);
+        for _ in 0..MOST_SAMPLES {
+            let said = calls.sample(request()).await.unwrap();
+            assert!(said["content"]["text"].as_str().unwrap().contains("Say hello."), "{said}");
         }
-        assert!(ask(&calls, params()).unwrap_err().message.contains("4 times"));
-        let second = calls.enter(RunningCall::new(Some(Arc::new(Echo)), None));
-        assert!(ask(&calls, params()).unwrap_err().message.contains("exactly one call"));
-        drop(second);
-        assert_eq!(call.samples(), MOST_SAMPLES + 1);
-    }
-
-    #[test]
-    fn a_request_without_a_model_is_refused() {
-        let calls = configured(r#"{"s": {"command": "x", "sampling": true}}"#);
-        let _entered = calls.enter(RunningCall::new(None, None));
-        assert!(ask(&calls, json!({})).unwrap_err().message.contains("no model"));
+        assert!(calls.sample(request()).await.unwrap_err().message.contains("4 times"));
+        assert_eq!(call.warnings(), ["asked for a model 5 times"]);
+        drop(entered);
+        let _entered = calls.enter(RunningCall::new(None, false, None));
+        assert!(calls.sample(request()).await.unwrap_err().message.contains("no model"));
         assert!(!configured(r#"{"s": {"command": "x"}}"#).abilities().sampling);
     }
 
-    /// User who fills each form in.
-    struct Willing;
-
-    impl CallerForms for Willing {
-        fn show(&self, form: Value) -> BoxFuture<'_, Result<Value, SampleError>> {
-            assert!(form["message"].as_str().unwrap().starts_with("The MCP server s asks"));
-            Box::pin(std::future::ready(Ok(json!({"action": "accept", "content": {"a": "x"}}))))
-        }
-    }
-
-    #[test]
-    fn a_server_shows_a_few_forms_and_none_where_nobody_sees_them() {
-        let calls = configured(r#"{"s": {"command": "x", "elicitation": true}}"#);
+    #[tokio::test]
+    async fn a_server_shows_a_few_forms_and_none_where_nobody_sees_them() {
+        let calls = both();
         assert!(
             calls.abilities().forms && !OwnCalls::abilities(&configured(r#"{"s": {"command": "x"}}"#)).forms
         );
-        let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let form = || json!({"message": "?", "requestedSchema": {"properties": {"a": {"type": "string"}}}});
-        let show = || tokio.block_on(calls.elicit(form()));
-        assert!(show().unwrap_err().message.contains("exactly one call"));
-        let call = RunningCall::new(None, Some(Arc::new(Willing)));
+        assert!(calls.elicit(form()).await.unwrap_err().message.contains("exactly one call"));
+        let call = with_forms(Willing::default());
         let entered = calls.enter(call.clone());
-        assert_eq!(call.warning_of_forms(), None);
         for _ in 0..MOST_FORMS {
-            assert_eq!(show().unwrap(), json!({"action": "accept", "content": {"a": "x"}}));
+            let answer = calls.elicit(form()).await.unwrap();
+            assert_eq!(answer, json!({"action": "accept", "content": {"a": "x"}}));
         }
-        assert!(show().unwrap_err().message.contains("4 forms"));
-        assert_eq!(call.warning_of_forms(), Some("showed forms to the user"));
+        assert!(calls.elicit(form()).await.unwrap_err().message.contains("4 forms"));
+        assert_eq!(call.warnings(), ["asked to show forms to the user"]);
         drop(entered);
-        let unseen = RunningCall::new(None, None);
-        let _entered = calls.enter(unseen.clone());
-        assert_eq!(show().unwrap(), json!({"action": "cancel"}));
-        assert!(unseen.warning_of_forms().unwrap().contains("cannot show"));
+        for unseen in [RunningCall::new(None, false, None), with_forms(Broken)] {
+            let _entered = calls.enter(unseen);
+            assert_eq!(calls.elicit(form()).await.unwrap(), json!({"action": "cancel"}));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_belongs_to_the_only_call_that_does_not_wait_already() {
+        let (calls, release) = (both(), Arc::new(Notify::new()));
+        let left = with_forms(Willing(Some(release.clone())));
+        let entered = calls.enter(left.clone());
+        let first = tokio::spawn({
+            let calls = calls.clone();
+            async move { calls.elicit(form()).await }
+        });
+        while !left.is_waiting() {
+            tokio::task::yield_now().await;
+        }
+        let next = calls.enter(with_forms(Willing::default()));
+        assert_eq!(calls.elicit(form()).await.unwrap()["action"], "accept", "the new call asks");
+        let third = with_forms(Willing::default());
+        let _third = calls.enter(third.clone());
+        assert!(calls.elicit(form()).await.unwrap_err().message.contains("exactly one call"));
+        // A request within a result names its call.
+        let named = CallRequests { calls: calls.clone(), call: third };
+        assert_eq!(named.elicit(form()).await.unwrap()["action"], "accept");
+        drop(next);
+        drop(entered);
+        // The end of a call withdraws its form.
+        assert_eq!(first.await.unwrap().unwrap(), json!({"action": "cancel"}));
+        assert!(!left.is_waiting());
+        release.notify_one();
     }
 }

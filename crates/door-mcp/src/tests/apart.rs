@@ -98,7 +98,7 @@ pub(super) fn within(session: &str) -> Headers<'_> {
     Headers { session: SingleHeader::Is(session), ..NONE }
 }
 
-fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
+pub(super) fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
     Headers {
         session: SingleHeader::Absent,
         version: SingleHeader::Is("2026-07-28"),
@@ -122,7 +122,7 @@ async fn a_session_is_opened_used_and_ended() {
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     assert!(matches!(endpoint.post(&here, initialized.as_bytes()).await, PostOutcome::Accepted));
     let list = only(answers(&endpoint, &here, &request(2, "tools/list", json!({}))).await).await;
-    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 10);
+    assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 11);
     assert!(list["result"].get("resultType").is_none(), "an earlier revision: {list}");
     let record = only(answers(&endpoint, &here, &call("record", json!({"a": 1}))).await).await;
     assert_eq!((&record["id"], &record["result"]["structuredContent"]["echo"]["a"]), (&json!(7), &json!(1)));

@@ -33,7 +33,7 @@ async fn a_client_of_2026_07_28_needs_no_handshake() {
     insta::assert_snapshot!(client.ask(json!(1), "server/discover", json!({"_meta": meta()})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2024-11-05","2025-03-26","2025-06-18","2025-11-25","2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"logging":{},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}},"ttlMs":60000,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"handfast","title":"Handfast","version":"1.2.3"}}}}"#);
     let mut list = client.ask(json!(2), "tools/list", json!({"_meta": meta()})).await;
     let tools = list["result"]["tools"].take();
-    assert_eq!(tools.as_array().unwrap().len(), 10);
+    assert_eq!(tools.as_array().unwrap().len(), 11);
     insta::assert_snapshot!(list, @r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":null}}"#);
     let call = json!({"_meta": meta(), "name": "record", "arguments": {}});
     insta::assert_snapshot!(client.ask(json!(3), "tools/call", call).await, @r#"{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete","content":[{"type":"text","text":"{\"echo\":{}}"}],"structuredContent":{"echo":{}},"isError":false,"_meta":{"handfast/meta":{"call_id":"c1","duration_ms":0}}}}"#);
@@ -104,6 +104,8 @@ async fn the_list_is_the_same_every_time() {
         first["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(
         json!(names),
-        json!(["text", "record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "leave"])
+        json!([
+            "text", "record", "fail", "ask", "wait", "gate", "steps", "change", "sample", "form", "leave"
+        ])
     );
 }

@@ -13,7 +13,7 @@ use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::warn;
-use crate::signals::Signals;
+use crate::signals::until_done;
 use crate::terminal::{NoTerminalAsker, ProgressLine, TerminalAsker, YesAsker};
 
 /// Maximum size of one message to a door in bytes (design section 4).
@@ -81,29 +81,26 @@ pub(super) async fn answered(
     stop: &Stop,
     line: Option<&ProgressLine>,
 ) -> io::Result<(CallResult, Option<u8>)> {
-    let mut signals = Signals::listen()?;
-    let call = composed.engine.call(request);
-    tokio::pin!(call);
-    let mut ticks = tokio::time::interval(Duration::from_millis(250));
-    let mut signalled = None;
-    let result = loop {
-        tokio::select! {
-            result = &mut call => break result,
-            code = signals.next() => {
-                if signalled.is_some() {
-                    // The first signal ends the call cleanly, a second signal ends the process at once.
-                    std::process::exit(i32::from(code));
-                }
-                signalled = Some(code);
-                stop.request(StopReason::Cancelled);
-            }
-            _ = ticks.tick() => if let Some(line) = line { line.tick() },
-        }
-    };
+    // The value of a call is large, and moves into each of the futures around it.
+    let call = Box::pin(composed.engine.call(request));
+    let answered = until_done(with_ticks(call, line), || stop.request(StopReason::Cancelled)).await?;
     if let Some(line) = line {
         line.clear();
     }
-    Ok((result, signalled))
+    Ok(answered)
+}
+
+/// Waits for a call, and moves its line meanwhile.
+async fn with_ticks<T>(call: impl Future<Output = T>, line: Option<&ProgressLine>) -> T {
+    let Some(line) = line else { return call.await };
+    tokio::pin!(call);
+    let mut ticks = tokio::time::interval(Duration::from_millis(250));
+    loop {
+        tokio::select! {
+            result = &mut call => return result,
+            _ = ticks.tick() => line.tick(),
+        }
+    }
 }
 
 pub(super) fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn Asker> {

@@ -23,7 +23,7 @@ use crate::cli::Global;
 use crate::cli_agents::{RunArgs, WhichAgent};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::{counted, covered, note, warn};
-use crate::signals::Signals;
+use crate::signals::until_done;
 use crate::terminal::ProgressLine;
 
 /// Maximum number of characters of a call on its line.
@@ -64,24 +64,12 @@ async fn carry_out(
     let main = parts.as_main(&composed.tree, &ready, &record, task, &stop)?;
     let work =
         Work { ready: &ready, record: &record, main: &main, observer: view.clone(), stop: stop.clone() };
-    let mut signals = Signals::listen()?;
     let working = work.answer(&mut conversation, Message::user(covered(task).into_owned()));
-    tokio::pin!(working);
-    let mut signalled = None;
-    let report = loop {
-        tokio::select! {
-            report = &mut working => break report,
-            code = signals.next() => {
-                if signalled.is_some() {
-                    // The first signal ends the turn cleanly, a second one ends the process at once.
-                    std::process::exit(i32::from(code));
-                }
-                signalled = Some(code);
-                note("stopping; once more ends the program at once");
-                stop.request(StopReason::Cancelled);
-            }
-        }
-    };
+    let (report, signalled) = until_done(working, || {
+        note("stopping; once more ends the program at once");
+        stop.request(StopReason::Cancelled);
+    })
+    .await?;
     record.ended(&report, state_after(&report.end)).await?;
     main.end().await;
     composed.engine.shutdown().await;

@@ -24,7 +24,7 @@ use crate::pager::print_listing;
 use crate::report::{command, note, table};
 use crate::run_options::RunOptions;
 use crate::scheduler::{JobAsker, JobRunner};
-use crate::signals::Signals;
+use crate::signals::until_done;
 use crate::terminal::{TerminalAsker, YesAsker};
 
 /// Maximum number of characters of an outcome in a list.
@@ -219,23 +219,15 @@ fn run_now(composed: &Composed, global: &Global, name: &str, json: bool) -> Resu
     let (claim, instant) = (firing.claim.clone(), firing.claim.instant);
     let tokio = tokio_runtime()?;
     let fired: Result<(), Failure> = tokio.block_on(async {
-        let mut signals = Signals::listen()?;
         let asker: Arc<dyn engine::Asker> = match TerminalAsker::open(None).filter(|_| !global.no_input) {
             Some(terminal) => Arc::new(terminal),
             None => Arc::new(JobAsker::new(None)),
         };
         let running = runner.fire(&composed.engine, &row, firing, asker, stopped);
-        tokio::pin!(running);
-        loop {
-            tokio::select! {
-                () = &mut running => break,
-                code = signals.next() => {
-                    if stop.send_replace(true) {
-                        std::process::exit(i32::from(code));
-                    }
-                }
-            }
-        }
+        until_done(running, || {
+            stop.send_replace(true);
+        })
+        .await?;
         composed.engine.shutdown().await;
         Ok(())
     });

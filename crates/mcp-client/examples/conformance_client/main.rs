@@ -217,6 +217,7 @@ async fn run() -> Result<(), ClientError> {
                     input_schema: Some(&schema),
                     timeout: None,
                     progress: None,
+                    requests: None,
                 };
                 client.call_tool(call).await
             })

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Core, Failure, answer_message};
 use crate::error::{CloseReason, line};
 use crate::message::{Message, RpcError, decode};
-use crate::requests::{self, Notice, ProgressReport, Refusal};
+use crate::requests::{self, Notice, ProgressReport, Refusal, ServerRequests};
 use crate::revision::Revision;
 use crate::text;
 
@@ -175,7 +175,7 @@ impl Core {
         let (core, id) = (self.clone(), id.to_owned());
         let params = params.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_else(|| json!({}));
         let is_started = self.tasks.start(async move {
-            let answer = core.answer_within_time(&method, params).await;
+            let answer = core.answer_within_time(&*core.requests, &method, params).await;
             core.state.lock().handled_now -= 1;
             // Waits for the wire only as long as the request itself could have lasted.
             tokio::select! {
@@ -190,10 +190,15 @@ impl Core {
     }
 
     /// Answers a request of the server within its time.
-    pub(crate) async fn answer_within_time(&self, method: &str, params: Value) -> Result<Value, Refusal> {
+    pub(crate) async fn answer_within_time(
+        &self,
+        requests: &dyn ServerRequests,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, Refusal> {
         tokio::select! {
             biased;
-            answer = requests::answer(&*self.requests, method, params) => answer,
+            answer = requests::answer(requests, method, params) => answer,
             () = self.timer.sleep(self.limits.server_request) => Err(Refusal::new("nobody answered in time")),
         }
     }

@@ -224,6 +224,7 @@ pub(crate) fn call(tool: &str) -> mcp_client::ToolCall<'_> {
         input_schema: None,
         timeout: None,
         progress: None,
+        requests: None,
     }
 }
 

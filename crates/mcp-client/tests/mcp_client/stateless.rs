@@ -1,9 +1,13 @@
 //! The stateless era, over streams.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_client::{Abilities, Client, ClientError, FirstContact, Notice, Revision, ToolCall};
+use mcp_client::{
+    Abilities, Client, ClientError, FirstContact, Notice, Refusal, Revision, ServerRequests, ToolCall,
+};
 use serde_json::{Value, json};
+use tool::BoxFuture;
 
 use crate::fake::{Seen, Server, call, limits, options, says, start, text};
 
@@ -188,4 +192,44 @@ async fn all_rounds_together_have_the_time_of_the_call() {
         ClientError::Timeout { method: "tools/call".to_owned(), after: Duration::from_secs(10) }
     );
     assert_eq!(before.elapsed(), Duration::from_secs(10));
+}
+
+/// User of one call, who gives a name.
+struct Named(&'static str);
+
+impl ServerRequests for Named {
+    fn abilities(&self) -> Abilities {
+        Abilities { forms: true, ..Abilities::default() }
+    }
+
+    fn elicit(&self, _: Value) -> BoxFuture<'_, Result<Value, Refusal>> {
+        Box::pin(std::future::ready(Ok(json!({"action": "accept", "content": {"name": self.0}}))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_result_asks_for_is_answered_by_its_own_call() {
+    let seen = Seen::able(Abilities { forms: true, ..Abilities::default() });
+    let client = connect(&seen, |mut server| async move {
+        let form = json!({"who": {"method": "elicitation/create", "params": {"message": "Who?"}}});
+        for _ in 0..2 {
+            let request = server.expect("tools/call").await;
+            let state = request["params"]["name"].clone();
+            server.answer(&request, needs(&form, state.as_str().unwrap())).await;
+        }
+        for _ in 0..2 {
+            let again = server.expect("tools/call").await;
+            let name = again["params"]["inputResponses"]["who"]["content"]["name"].as_str().unwrap();
+            let state = again["params"]["requestState"].as_str().unwrap();
+            server.answer(&again, says(&format!("{state} {name}"))).await;
+        }
+        server.until_closed().await;
+    })
+    .await;
+    let of = |tool: &'static str, name: &'static str| {
+        client.call_tool(ToolCall { requests: Some(Arc::new(Named(name))), ..call(tool) })
+    };
+    let (one, two) = tokio::join!(of("one", "Ann"), of("two", "Bob"));
+    assert_eq!((text(&one), text(&two)), ("one Ann".to_owned(), "two Bob".to_owned()));
+    assert!(seen.requests().is_empty(), "nobody else was asked: {:?}", seen.requests());
 }

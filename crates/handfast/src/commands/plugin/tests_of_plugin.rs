@@ -16,7 +16,7 @@ use crate::clock::SystemClock;
 use crate::commands::{Failure, print, print_json, tokio_runtime};
 use crate::compose::{RuntimeOptions, compose};
 use crate::run_options::RunOptions;
-use crate::signals::Signals;
+use crate::signals::until_done;
 use crate::terminal::YesAsker;
 
 /// Result of one test.
@@ -102,24 +102,10 @@ fn tested(
     let request = CallRequest::new(principal, &name, test.arguments.clone());
     let stop = request.stop.clone();
     let ran: io::Result<_> = tokio_runtime()?.block_on(async {
-        let mut signals = Signals::listen()?;
         let call = composed.engine.call(request);
-        tokio::pin!(call);
-        let mut signalled = None;
-        let result = loop {
-            tokio::select! {
-                result = &mut call => break result,
-                code = signals.next() => {
-                    if signalled.is_some() {
-                        std::process::exit(i32::from(code));
-                    }
-                    signalled = Some(code);
-                    stop.request(StopReason::Cancelled);
-                }
-            }
-        };
+        let ran = until_done(call, || stop.request(StopReason::Cancelled)).await?;
         composed.engine.shutdown().await;
-        Ok((result, signalled))
+        Ok(ran)
     });
     let (result, signalled) = ran?;
     composed.store.close()?;
