@@ -20,7 +20,7 @@ use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, ResourcePool, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
-use tools_code::Scripts;
+use tools_code::{JavaScriptEngine, Scripts};
 use tools_graph::CodeGraphs;
 use tools_plugins::PluginProcesses;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
@@ -223,7 +223,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     let browsers = browsers(&state, &place.workspace, &host_environment);
     services.insert(browsers.clone());
-    services.insert(Arc::new(scripts(&state)));
+    services.insert(Arc::new(scripts(&state, entrance.as_ref())));
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
     let jobs = Arc::new(job_runtime(
@@ -376,11 +376,16 @@ fn browsers(state: &Path, workspace: &Path, host_environment: &HostEnvironment) 
     Browsers::new(browser_program::find((state, workspace), host_environment), folder)
 }
 
-/// Returns the place of scripts, and removes the folders that killed processes left there.
-fn scripts(state: &Path) -> Scripts {
+/// Returns the place of scripts, and removes the folders that killed processes left there. A program that can enter a
+/// cell can run scripts there, too.
+fn scripts(state: &Path, entrance: Option<&Entrance>) -> Scripts {
     let folder = state.join(SCRIPTS_FOLDER);
     sandbox::remove_left_folders(&folder);
-    Scripts::new(folder)
+    let engine = entrance.map(|entrance| JavaScriptEngine {
+        program: entrance.program.clone(),
+        arguments: vec![RUN_JAVASCRIPT.into()],
+    });
+    Scripts::new(folder, engine)
 }
 
 /// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is
@@ -470,6 +475,9 @@ fn cell(
     let toolchains_seen = Some(state.join("toolchains"));
     Ok(CellSetup { changes, records, homes, certificates, toolchains_seen, ..setup })
 }
+
+/// First argument with which this program runs a script in the script's cell. The folder of the script follows.
+pub(crate) const RUN_JAVASCRIPT: &str = "run-javascript";
 
 /// Returns the command by which this program enters a cell that the system's bwrap makes, or `None`
 /// if the program was removed or replaced since its start.

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use locks::{FileLock, Kind};
 use serde::{Deserialize, Serialize};
 
-use crate::folder::PluginFolder;
+use crate::folder::{FolderError, PluginFolder};
+use crate::known_hashes::KnownHashes;
 
 /// Number of failures in a row after which a plugin is quarantined.
 pub const FAILURES_BEFORE_QUARANTINE: u32 = 3;
@@ -139,6 +140,14 @@ impl PluginStore {
     /// Returns the folder with the copy of allowed content.
     pub fn copy_of(&self, hash: &str) -> PathBuf {
         self.folder.join("copies").join(hash)
+    }
+
+    /// Returns the hash of a folder's content. Reads no file of the folder if its hash is known from before.
+    ///
+    /// # Errors
+    /// [`FolderError`] if the folder is no plugin.
+    pub fn hash_of(&self, folder: &Path) -> Result<String, FolderError> {
+        KnownHashes::at(self.folder.clone()).hash_of(folder)
     }
 
     /// Allows this content of a plugin and enables it. Ends its quarantine.
@@ -297,7 +306,7 @@ impl PluginStore {
     /// Copies allowed content, unless there is a copy of it.
     fn copy(&self, content: &PluginFolder) -> io::Result<()> {
         let target = self.copy_of(&content.hash);
-        if PluginFolder::read(&target).is_ok_and(|copy| copy.hash == content.hash) {
+        if PluginFolder::hash_of(&target).is_ok_and(|hash| hash == content.hash) {
             return Ok(());
         }
         let around = self.folder.join("copies");

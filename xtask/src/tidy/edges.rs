@@ -52,6 +52,8 @@ enum Layer {
     ToolServers,
     /// Folders that are tools, and what their user has allowed.
     PluginFolders,
+    /// An interpreter of scripts that runs in a process of its own.
+    Interpreter,
     /// The loop of agents over interfaces that the caller implements.
     Agents,
     /// The knowledge base, and search in it.
@@ -88,13 +90,13 @@ enum Layer {
 
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
-    Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
+    Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
     PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit,
     Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 48] = [
+const LAYERS: [(&str, Layer); 49] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -121,6 +123,7 @@ const LAYERS: [(&str, Layer); 48] = [
     ("llm-local", LocalModels),
     ("mcp-client", ToolServers),
     ("plugins", PluginFolders),
+    ("javascript", Interpreter),
     ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
@@ -146,7 +149,8 @@ const LAYERS: [(&str, Layer); 48] = [
 ];
 
 /// Outside crates that only some crates may name, with the reason.
-const OWNERS: [(&str, &[&str], &str); 13] = [
+const OWNERS: [(&str, &[&str], &str); 14] = [
+    ("rquickjs", &["javascript"], "an engine in C runs in a process of its own, and nothing else names it"),
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     (
         "tree-sitter-bash",
@@ -201,7 +205,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
-        | DevTools | GraphQueries | Times | Xtask => &[],
+        | DevTools | GraphQueries | Interpreter | Times | Xtask => &[],
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
@@ -265,6 +269,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             LocalModels,
             ToolServers,
             PluginFolders,
+            Interpreter,
             Agents,
             Budgets,
         ],
