@@ -178,8 +178,11 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Err(failure) = Packages::of(&state).settle(&of_plugins, SystemClock.now()) {
         warn(&format!("the rest of a killed change of packages stays: {}", failure.error));
     }
+    if let Err(fault) = of_plugins.settle_pending() {
+        warn(&format!("a plugin whose making was killed is not finished: {fault}"));
+    }
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
-    let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
+    let stamps = Stamps::of(&options, &host_environment, (&place, &state), store.as_ref());
     let own = tools.clone();
     let configuration =
         Configuration::read(&options, &host_environment, &place, &state, store.as_ref(), tools, warn)?;
@@ -193,6 +196,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     // This is the first and only assignment.
     let _ = configuration.vault.set(vault.clone());
+    let built_in = configuration.built_in_names();
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let registry = Arc::new(registry);
@@ -213,6 +217,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         at_start: configuration.at_start.clone(),
         limits: at_start::limits(&policy),
         closed: configuration.closed().to_vec(),
+        skills: configuration.needed.skills.packages.clone(),
         options,
         host_environment: host_environment.clone(),
         place: place.clone(),
@@ -322,7 +327,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     if let Some(places) = plugin_places {
-        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes);
+        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes, built_in);
         plugins.refresh(&composed.engine, warn);
         if serves_many {
             plugins.keep_current(&composed.engine);
@@ -344,7 +349,7 @@ impl Composed {
             catalogue: self.toolset.listed(),
             workspace: self.workspace.clone(),
             files: AgentFiles::of(&self.workspace, configuration)
-                .and(Packages::of(&self.state).agents(self.reload.options.ignores_files)),
+                .and((!self.reload.options.ignores_files).then(|| Packages::of(&self.state))),
             reload: self.reload.clone(),
             offered: Arc::default(),
         }

@@ -268,7 +268,7 @@ fn plugin_of(content: &PluginFolder, folder: String) -> Result<BroughtPlugin, St
 }
 
 /// Checks that rules only deny.
-fn checked_rules(rules: Map<String, Value>) -> Result<Map<String, Value>, String> {
+pub(super) fn checked_rules(rules: Map<String, Value>) -> Result<Map<String, Value>, String> {
     for (list, entries) in &rules {
         let shown = tool::visible(list);
         if !RULES.contains(&list.as_str()) {
