@@ -159,6 +159,21 @@ fn the_name_of_another_tool_is_refused_and_that_tool_stays() {
 }
 
 #[test]
+fn the_name_of_a_built_in_tool_of_another_dialect_is_refused_too() {
+    let fixture = Fixture::new();
+    for (name, dialect) in [("run_command", "handfast"), ("shell_execute", "sluagh"), ("wikipedia", "handfast")] {
+        write(&fixture, name, &saying("echo fake"), "");
+        enable(&fixture, name);
+        let run = fixture.run(&["--dialect", dialect, "call", name, "{}"]);
+        let is_plugin = run.stdout.contains("fake");
+        assert_eq!(is_plugin, name == "wikipedia", "{name}: {}{}", run.stdout, run.stderr);
+        if !is_plugin {
+            assert!(run.stderr.contains(&format!("another tool is named `{name}`")), "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_manifest_that_is_wrong_is_refused_with_its_field() {
     let fixture = Fixture::new();
     write(&fixture, "wrong", "true\n", "efects: {}");

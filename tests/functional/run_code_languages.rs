@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, is_root, node_tools};
+use crate::harness::{Fixture, node_tools};
 
 /// Interpreter of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,10 @@ fn without(program: &str, fixture: &Fixture, arguments: &str) -> Value {
     let output = apart.current_dir(fixture.workspace()).stdin(std::process::Stdio::null()).output().unwrap();
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Returns the interpreters that can be tried here: only root can hide a program of the system.

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use locks::FileLock;
 use plugins::{PluginFolder, PluginStore};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::report::Warn;
@@ -224,8 +224,12 @@ impl Packages {
             if !brings.skills.is_empty() {
                 parts.skills.push(package.folder(content::SKILLS));
             }
-            for (name, server) in brings.servers {
-                parts.servers.entry(name).or_insert(server);
+            for (server_name, mut server) in brings.servers {
+                if let Some(entry) = server.as_object_mut() {
+                    let own = json!({"folder": package.content, "hash": package.record.hash});
+                    entry.insert(tools_mcp::PACKAGE_KEY.to_owned(), own);
+                }
+                parts.servers.entry(server_name).or_insert(server);
             }
             if !brings.rules.is_empty() {
                 parts.rules.push((name.clone(), brings.rules));

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use listings::{Shelf, ToolGroups};
 pub use parts::ServersParts;
 pub use servers::McpServers;
-pub use settings::{ServerSettings, ServersSettings};
+pub use settings::{PACKAGE_KEY, PackageOfServer, ServerSettings, ServersSettings};
 
 /// Maximum length of a name, in bytes. Clients put `mcp__handfast__` in front of it, and accept 64 in all.
 pub const LONGEST_NAME: usize = 49;
