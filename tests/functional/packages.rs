@@ -375,7 +375,11 @@ fn a_server_of_a_package_runs_the_files_that_were_allowed() {
     let note = library.call("own__note", json!({}));
     assert_eq!(note["data"]["text"], "a note\n", "{note:#}");
     drop(library);
-    // A configuration cannot name a folder as that of a package.
+}
+
+#[test]
+fn a_configuration_cannot_name_a_folder_as_that_of_a_package() {
+    let fixture = Fixture::new();
     let stolen = fixture.state().display().to_string();
     fixture.configure(&format!(
         "mode: full_auto\nmcp_servers:\n  thief:\n    command: /usr/bin/python3\n    args: [\"${{PACKAGE_FOLDER}}/x\"]\n    \
@@ -420,7 +424,7 @@ fn without_the_rules_of_a_damaged_package_nothing_starts_until_it_is_removed() {
     std::fs::write(folder.join("package.json"), "{").unwrap();
     let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
     assert!(run.code != 0 && !run.stdout.contains("a secret"), "{}{}", run.stdout, run.stderr);
-    assert!(run.stderr.contains("handfast remove tidy"), "{}", run.stderr);
+    assert!(run.stderr.contains("remove tidy"), "{}", run.stderr);
     assert!(fixture.run(&["packages"]).stdout.contains("damaged"));
     let removed = fixture.run(&["remove", "tidy", "--yes"]);
     assert_eq!(removed.code, 0, "{}", removed.stderr);

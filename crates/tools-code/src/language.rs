@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use sandbox::{CellSpec, FoundProgram};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tool::{Code, ToolError};
 
 /// Program that runs scripts in JavaScript where Node is missing. The path of the script's folder follows the
 /// arguments.
@@ -48,21 +49,29 @@ pub(crate) enum Interpreter {
 }
 
 impl Interpreter {
-    /// Chooses the interpreter for a cell. A program that is missing or that a rule denies is chosen too, and its start
-    /// then fails.
-    pub(crate) fn of(language: Language, engine: Option<&JavaScriptEngine>, cell: &CellSpec) -> Self {
+    /// Chooses the interpreter for a cell.
+    ///
+    /// # Errors
+    /// `EPERMISSION` if a rule denies the program of the language, and `EUNAVAILABLE` if it is missing.
+    pub(crate) fn of(
+        language: Language,
+        engine: Option<&JavaScriptEngine>,
+        cell: &CellSpec,
+    ) -> Result<Self, ToolError> {
+        let program = language.program();
         let is_shown = |engine: &&JavaScriptEngine| {
             let program = engine.program.to_str();
             program.is_some_and(|program| FoundProgram::of(program, cell) == FoundProgram::Shown)
         };
-        match (language, engine.filter(is_shown)) {
-            (Language::Python, _) => Self::Python,
-            (Language::JavaScript, Some(engine))
-                if FoundProgram::of(language.program(), cell) == FoundProgram::Missing =>
-            {
-                Self::BuiltIn(engine.clone())
+        match (FoundProgram::of(program, cell), language, engine.filter(is_shown)) {
+            (FoundProgram::Shown, Language::Python, _) => Ok(Self::Python),
+            (FoundProgram::Shown, Language::JavaScript, _) => Ok(Self::Node),
+            (FoundProgram::Missing, Language::JavaScript, Some(engine)) => Ok(Self::BuiltIn(engine.clone())),
+            (FoundProgram::Denied, _, _) => {
+                let message = format!("denied: a rule closes {program}, which scripts of this language need");
+                Err(ToolError::new(Code::Permission, message).hint("call the tools one by one"))
             }
-            (Language::JavaScript, _) => Self::Node,
+            (FoundProgram::Missing, _, engine) => Err(missing(language, engine.is_some())),
         }
     }
 
@@ -109,6 +118,18 @@ impl Interpreter {
     }
 }
 
+/// Makes the error for a language whose program is missing. `has_engine` is true if JavaScript needs none.
+pub(crate) fn missing(language: Language, has_engine: bool) -> ToolError {
+    let hint = if language == Language::Python && has_engine {
+        "write the script in JavaScript with `language: javascript`, which needs no program here, or call the tools \
+         one by one"
+    } else {
+        "use the other language, or call the tools one by one"
+    };
+    let message = format!("there is no {} for scripts here", language.program());
+    ToolError::new(Code::Unavailable, message).hint(hint)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -127,18 +148,21 @@ mod tests {
         };
         let cell = CellSpec { search_path: vec![folder.path().to_owned()], ..CellSpec::default() };
         let engine = JavaScriptEngine { program: program("engine"), arguments: vec!["run".into()] };
-        let chosen = |language, cell: &CellSpec| Interpreter::of(language, Some(&engine), cell);
-        assert_eq!(chosen(Language::JavaScript, &cell), Interpreter::BuiltIn(engine.clone()));
-        assert_eq!(Interpreter::of(Language::JavaScript, None, &cell), Interpreter::Node);
-        assert_eq!(chosen(Language::Python, &cell), Interpreter::Python);
+        let of = |language, engine, cell: &CellSpec| {
+            Interpreter::of(language, engine, cell).map_err(|error| error.code)
+        };
+        let chosen = |language, cell: &CellSpec| of(language, Some(&engine), cell);
+        assert_eq!(chosen(Language::JavaScript, &cell), Ok(Interpreter::BuiltIn(engine.clone())));
+        assert_eq!(of(Language::JavaScript, None, &cell), Err(Code::Unavailable));
+        assert_eq!(chosen(Language::Python, &cell), Err(Code::Unavailable));
         let words = Interpreter::BuiltIn(engine.clone()).words("node".into(), "/s/1/run.js".into());
         assert_eq!(words, [engine.program.as_os_str(), "run".as_ref(), "/s/1".as_ref()]);
         let node = program("node");
-        assert_eq!(chosen(Language::JavaScript, &cell), Interpreter::Node);
+        assert_eq!(chosen(Language::JavaScript, &cell), Ok(Interpreter::Node));
         let denied = CellSpec { covered: vec![node.clone()], ..cell.clone() };
-        assert_eq!(chosen(Language::JavaScript, &denied), Interpreter::Node, "a denied program is not replaced");
+        assert_eq!(chosen(Language::JavaScript, &denied), Err(Code::Permission), "a denied program is not replaced");
         fs::remove_file(node).unwrap();
         let denied = CellSpec { covered: vec![engine.program.clone()], ..cell };
-        assert_eq!(chosen(Language::JavaScript, &denied), Interpreter::Node, "nor is a denied engine used");
+        assert_eq!(chosen(Language::JavaScript, &denied), Err(Code::Unavailable), "nor is a denied engine used");
     }
 }

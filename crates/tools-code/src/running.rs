@@ -18,7 +18,7 @@ use tool::{Code, Context, EffectState, InnerCalls, Owner, StopReason, Threads, T
 
 use crate::Scripts;
 use crate::exchange::{self, LONGEST_LINE, Lines, Message};
-use crate::language::{Interpreter, Language};
+use crate::language::{Interpreter, Language, missing};
 use crate::real_programs;
 use crate::signatures::signatures;
 
@@ -134,14 +134,7 @@ pub(crate) async fn run(
         End::Stopped(reason) => Err(with_output(reason.into())),
         End::Failed(error) => Err(with_output(error)),
         End::Gone if exit_code == NOT_FOUND && made == 0 => {
-            let message = format!("there is no {} for scripts here", language.program());
-            let hint = if language == Language::Python && scripts.engine.is_some() {
-                "write the script in JavaScript with `language: javascript`, which needs no program here, or call \
-                 the tools one by one"
-            } else {
-                "use the other language, or call the tools one by one"
-            };
-            Err(with_output(ToolError::new(Code::Unavailable, message)).hint(hint))
+            Err(with_output(missing(language, scripts.engine.is_some())))
         }
         End::Gone if is_killed && exceeded.is_some() => {
             let limit = exceeded.map(|limit| limit.to_string()).unwrap_or_default();
@@ -234,7 +227,7 @@ fn start(
             }
         }
     })?;
-    let interpreter = Interpreter::of(language, scripts.engine.as_ref(), &cell.0);
+    let interpreter = Interpreter::of(language, scripts.engine.as_ref(), &cell.0)?;
     if let Interpreter::BuiltIn(engine) = &interpreter
         && !sandbox::is_of_system(&engine.program)
     {
