@@ -420,7 +420,11 @@ fn without_the_rules_of_a_damaged_package_nothing_starts_until_it_is_removed() {
     std::fs::write(folder.join("content/package.yaml"), "description: Other.\n").unwrap();
     let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
     assert!(run.stdout.contains("EPERMISSION"), "{}{}", run.stdout, run.stderr);
-    assert!(run.stderr.contains("have changed") && run.stderr.contains("rules stay in force"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("have changed") && run.stderr.contains("rules stay in force"),
+        "{}",
+        run.stderr
+    );
     std::fs::write(folder.join("package.json"), "{").unwrap();
     let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
     assert!(run.code != 0 && !run.stdout.contains("a secret"), "{}{}", run.stdout, run.stderr);

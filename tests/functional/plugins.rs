@@ -161,7 +161,9 @@ fn the_name_of_another_tool_is_refused_and_that_tool_stays() {
 #[test]
 fn the_name_of_a_built_in_tool_of_another_dialect_is_refused_too() {
     let fixture = Fixture::new();
-    for (name, dialect) in [("run_command", "handfast"), ("shell_execute", "sluagh"), ("wikipedia", "handfast")] {
+    for (name, dialect) in
+        [("run_command", "handfast"), ("shell_execute", "sluagh"), ("wikipedia", "handfast")]
+    {
         write(&fixture, name, &saying("echo fake"), "");
         enable(&fixture, name);
         let run = fixture.run(&["--dialect", dialect, "call", name, "{}"]);

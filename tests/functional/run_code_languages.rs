@@ -28,7 +28,8 @@ impl Engine {
             return without("node", fixture, &arguments);
         }
         let run = fixture.run_with(&[("PATH", path)], &["call", "run_code", &arguments]);
-        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", run.stdout, run.stderr))
+        serde_json::from_str(&run.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", run.stdout, run.stderr))
     }
 
     fn of(self, [python, javascript]: InBoth) -> &'static str {
@@ -44,7 +45,10 @@ fn without(program: &str, fixture: &Fixture, arguments: &str) -> Value {
     let mut command = fixture.command();
     command.env("PATH", "/usr/bin:/bin").args(["call", "run_code", arguments]);
     let mut apart = std::process::Command::new("unshare");
-    apart.args(["-m", "sh", "-euc", script, "sh", program]).arg(command.get_program()).args(command.get_args());
+    apart
+        .args(["-m", "sh", "-euc", script, "sh", program])
+        .arg(command.get_program())
+        .args(command.get_args());
     apart.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = apart.current_dir(fixture.workspace()).stdin(std::process::Stdio::null()).output().unwrap();
     serde_json::from_slice(&output.stdout)
@@ -118,7 +122,8 @@ fn ten_thousand_calls_endless_loops_and_scripts_in_scripts_are_bounded_in_each_l
         assert_eq!(answer["error"]["code"], "ETIMEOUT", "{engine:?}: {answer:#}");
         assert_eq!(output(answer), "begun\n", "{engine:?}");
     });
-    let waiting = ["import time\ntime.sleep(600)\n", "await new Promise((done) => setTimeout(done, 600_000));\n"];
+    let waiting =
+        ["import time\ntime.sleep(600)\n", "await new Promise((done) => setTimeout(done, 600_000));\n"];
     with_each(&fixture, waiting, 2, |engine, answer| {
         assert_eq!(answer["error"]["code"], "ETIMEOUT", "{engine:?}: {answer:#}");
     });
@@ -165,23 +170,47 @@ fn a_deep_stack_is_an_error_and_memory_is_bounded_in_each_language() {
 /// Scripts with what they print, up to the first line of a stack, and their exit codes.
 const AS_NODE: [(&str, i64); 18] = [
     ("console.log('a', 1, null, undefined, true, 10n, -0, Symbol('s')); console.error('to errors')", 0),
-    ("console.log([1, [2, [3, [4, [5]]]]], {a: {b: {c: {d: 1}}}}, new Map([['k', {v: 1}]]), new Set(['x']))", 0),
-    ("console.log(Array.from({length: 120}, (_, n) => n), Array.from({length: 27}, (_, n) => `item ${n}`))", 0),
-    ("console.log([{path: 'src/a.py', line: 12, text: 'def colour():'}, {path: 'src/b.py', line: 3, text: 'x'}])", 0),
+    (
+        "console.log([1, [2, [3, [4, [5]]]]], {a: {b: {c: {d: 1}}}}, new Map([['k', {v: 1}]]), new Set(['x']))",
+        0,
+    ),
+    (
+        "console.log(Array.from({length: 120}, (_, n) => n), Array.from({length: 27}, (_, n) => `item ${n}`))",
+        0,
+    ),
+    (
+        "console.log([{path: 'src/a.py', line: 12, text: 'def colour():'}, {path: 'src/b.py', line: 3, text: 'x'}])",
+        0,
+    ),
     ("console.log('%s is %d of %j%%', 'one', 2, {a: 1}, 'more', [null])", 0),
-    ("class Own { constructor() { this.x = 1; } } console.log(new Own(), Own, () => 1, new Date(0), /x/g)", 0),
+    (
+        "class Own { constructor() { this.x = 1; } } console.log(new Own(), Own, () => 1, new Date(0), /x/g)",
+        0,
+    ),
     ("const own = {}; own.self = own; console.log(own, Promise.resolve(1), Promise.reject.name)", 0),
-    ("setTimeout(() => console.log('late'), 5); setTimeout(() => console.log('soon'), 1); console.log('now')", 0),
+    (
+        "setTimeout(() => console.log('late'), 5); setTimeout(() => console.log('soon'), 1); console.log('now')",
+        0,
+    ),
     ("queueMicrotask(() => console.log('job')); await null; console.log('after');", 0),
     ("const results = await Promise.all([1, 2].map(async (n) => n * 2)); console.log(results)", 0),
-    ("let ticks = 0; const id = setInterval(() => { if (++ticks === 3) { clearInterval(id); console.log(ticks) } }, 1)", 0),
+    (
+        "let ticks = 0; const id = setInterval(() => { if (++ticks === 3) { clearInterval(id); console.log(ticks) } }, 1)",
+        0,
+    ),
     ("process.exitCode = 4; console.log('goes on')", 4),
     ("console.log('before'); process.exit(7); console.log('never')", 7),
     ("console.log(structuredClone({a: [1, new Date(0)], b: new Map([[1, 2]])}))", 0),
     ("for await (const value of (async function* () { yield 1; yield 2; })()) console.log(value)", 0),
     ("console.log('\\ud800'.length, JSON.stringify('\\ud800'), 'ä€😀')", 0),
-    ("process.stdout.write('no end of line'); console.group('of'); console.log('a\\nb'); console.groupEnd(); console.log('c')", 0),
-    ("console.log(this === undefined, typeof tools.file_read, tools.file_read.name, [...'ab'].at(-1), [3, 1].toSorted())", 0),
+    (
+        "process.stdout.write('no end of line'); console.group('of'); console.log('a\\nb'); console.groupEnd(); console.log('c')",
+        0,
+    ),
+    (
+        "console.log(this === undefined, typeof tools.file_read, tools.file_read.name, [...'ab'].at(-1), [3, 1].toSorted())",
+        0,
+    ),
 ];
 
 #[test]
@@ -206,7 +235,10 @@ fn errors_that_nothing_catches_end_a_script_with_their_place() {
     }
     let fixture = Fixture::new();
     for (code, shown) in [
-        ("console.log('before');\n\nthrow new TypeError('wrong')", &["before\n", "TypeError: wrong", "script.mjs:3"][..]),
+        (
+            "console.log('before');\n\nthrow new TypeError('wrong')",
+            &["before\n", "TypeError: wrong", "script.mjs:3"][..],
+        ),
         ("await null;\nmissing()", &["ReferenceError: missing is not defined", "script.mjs:2"]),
         ("let x = ;", &["SyntaxError"]),
         ("Promise.reject(new Error('unhandled'))", &["Error: unhandled"]),

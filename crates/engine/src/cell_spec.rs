@@ -181,7 +181,9 @@ impl Engine {
         });
         let denied = call.reach(self).denied();
         // A tool that declares no host has a network for itself.
-        let own = call.without_network.then(|| self.networks.enter_apart(&owner, &call.tool, call.resource_owner()));
+        let own = call
+            .without_network
+            .then(|| self.networks.enter_apart(&owner, &call.tool, call.resource_owner()));
         let (own, in_use) = match own.flatten() {
             Some((own, in_use)) => (Some(own), in_use),
             None => (None, self.networks.enter(&network.owner, call.resource_owner())),

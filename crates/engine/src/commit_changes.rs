@@ -77,7 +77,11 @@ impl Engine {
         }
         // No command follows in the cells of a tool that has a network for itself.
         let cell = cell.map(|(cell, host)| {
-            if self.is_apart(call) { (cell, Arc::new(CellHost { spawner: None, ..(*host).clone() })) } else { (cell, host) }
+            if self.is_apart(call) {
+                (cell, Arc::new(CellHost { spawner: None, ..(*host).clone() }))
+            } else {
+                (cell, host)
+            }
         });
         let next = self.next(cell);
         let (changes, treatment, nothing_else) = match (before, used) {

@@ -28,9 +28,7 @@ pub(crate) fn functions<'js>(
     host.set("tools", tools)?;
     let channel = Rc::new(RefCell::new(channel));
     let sending = channel.clone();
-    set(&host, "send", move |ctx: Ctx<'js>, line: String| {
-        told(&ctx, sending.borrow_mut().send(line))
-    })?;
+    set(&host, "send", move |ctx: Ctx<'js>, line: String| told(&ctx, sending.borrow_mut().send(line)))?;
     set(&host, "receive", move |ctx: Ctx<'js>| told(&ctx, channel.borrow_mut().receive()))?;
     set(&host, "print", |ctx: Ctx<'js>, is_error: bool, text: String| {
         let written = if is_error {

@@ -17,7 +17,9 @@ use std::process;
 use std::thread;
 
 use rquickjs::function::{Function, IntoJsFunc};
-use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Module, Object, Persistent, Promise, Runtime, Value};
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, Module, Object, Persistent, Promise, Runtime, Value,
+};
 
 use channel::Channel;
 
@@ -53,7 +55,8 @@ impl fmt::Display for Fault {
 pub fn run(folder: &Path) -> ! {
     let folder = folder.to_owned();
     // The stack of the first thread has a size that this program does not choose.
-    let thread = thread::Builder::new().name("script".to_owned()).stack_size(STACK).spawn(move || start(&folder));
+    let thread =
+        thread::Builder::new().name("script".to_owned()).stack_size(STACK).spawn(move || start(&folder));
     let fault = match thread.map(thread::JoinHandle::join) {
         Ok(Ok(Err(fault))) => fault.to_string(),
         Ok(Ok(Ok(()))) => "the script ended without an exit code".to_owned(),
@@ -67,7 +70,8 @@ pub fn run(folder: &Path) -> ! {
 
 /// Runs a script to its end, which ends the process. Returns only if that fails.
 fn start(folder: &Path) -> Result<(), Fault> {
-    let read = |name: &'static str| fs::read_to_string(folder.join(name)).map_err(|error| Fault::File(name, error));
+    let read =
+        |name: &'static str| fs::read_to_string(folder.join(name)).map_err(|error| Fault::File(name, error));
     let (bootstrap, script, tools) = (read("run.js")?, read(SCRIPT)?, read("tools.json")?);
     let channel = Channel::open(folder).map_err(|(name, error)| Fault::File(name, error))?;
     let engine = |error: rquickjs::Error| Fault::Engine(error.to_string());
@@ -82,10 +86,8 @@ fn start(folder: &Path) -> Result<(), Fault> {
     let note = control.note_rejection.clone();
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, is_handled| {
         // Fails only if the script has no memory left, and its next allocation then ends it.
-        let _noted = note
-            .clone()
-            .restore(&ctx)
-            .and_then(|note| note.call::<_, ()>((promise, reason, is_handled)));
+        let _noted =
+            note.clone().restore(&ctx).and_then(|note| note.call::<_, ()>((promise, reason, is_handled)));
     })));
     context.with(|ctx| {
         let driven = control.functions.restore(&ctx).and_then(|control| drive(&ctx, &control, script));
@@ -113,7 +115,8 @@ fn begin<'js>(ctx: &Ctx<'js>, bootstrap: &str, host: Object<'js>) -> rquickjs::R
 /// Runs the script, its jobs and its timers.
 fn drive<'js>(ctx: &Ctx<'js>, control: &Object<'js>, script: String) -> rquickjs::Result<()> {
     let function = |name: &str| control.get::<_, Function<'js>>(name);
-    let (follow, fail, turn, end) = (function("follow")?, function("fail")?, function("turn")?, function("end")?);
+    let (follow, fail, turn, end) =
+        (function("follow")?, function("fail")?, function("turn")?, function("end")?);
     let thrown = |error: rquickjs::Error| -> rquickjs::Result<()> {
         let value: Value<'js> = match CaughtError::from_error(ctx, error) {
             CaughtError::Exception(exception) => exception.into_value(),

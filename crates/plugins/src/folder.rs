@@ -115,16 +115,21 @@ impl PluginFolder {
     /// [`FolderError`]
     pub fn hash_of(path: &Path) -> Result<String, FolderError> {
         let mut files = BTreeMap::new();
-        walk(path, |_| true, |inside, _, is_executable| {
-            files.insert(inside.to_owned(), is_executable);
-            Ok(())
-        })?;
+        walk(
+            path,
+            |_| true,
+            |inside, _, is_executable| {
+                files.insert(inside.to_owned(), is_executable);
+                Ok(())
+            },
+        )?;
         let root = open_root(path)?;
         let mut hasher = ContentHasher::default();
         let (mut left, mut piece) = (LARGEST_FOLDER, vec![0_u8; PIECE]);
         for (inside, is_executable) in files {
             let failed = |source: io::Error| unreadable_file(&inside, source);
-            let opened = beneath::open(root.as_fd(), Path::new(&inside), FILE_FLAGS, beneath::Through::Nothing);
+            let opened =
+                beneath::open(root.as_fd(), Path::new(&inside), FILE_FLAGS, beneath::Through::Nothing);
             let mut file = File::from(opened.map_err(|errno| failed(errno.into()))?);
             let facts = file.metadata().map_err(failed)?;
             if !facts.is_file() {
@@ -214,7 +219,8 @@ impl PluginFolder {
                 for number in [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()] {
                     hasher.update(&number.to_le_bytes());
                 }
-                latest = latest.max((facts.ctime(), facts.ctime_nsec())).max((facts.mtime(), facts.mtime_nsec()));
+                latest =
+                    latest.max((facts.ctime(), facts.ctime_nsec())).max((facts.mtime(), facts.mtime_nsec()));
                 if facts.is_dir() {
                     folders.push(entry.path());
                 }
@@ -269,7 +275,8 @@ impl Manifest {
 }
 
 /// Flags with which a file of a plugin is opened: no link is followed, and nothing waits for a pipe.
-const FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
+const FILE_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
 
 /// Flags with which a folder is opened.
 const FOLDER_FLAGS: OFlags =

@@ -54,7 +54,9 @@ impl KnownHashes {
     /// # Errors
     /// [`FolderError`] if the folder is no plugin.
     pub(crate) fn hash_of(&self, path: &Path) -> Result<String, FolderError> {
-        let Some((stamp, latest)) = PluginFolder::dated_stamp(path) else { return PluginFolder::hash_of(path) };
+        let Some((stamp, latest)) = PluginFolder::dated_stamp(path) else {
+            return PluginFolder::hash_of(path);
+        };
         let known = self.read().folders.remove(path).filter(|known| known.stamp == stamp);
         if let Some(known) = known {
             return Ok(known.hash);

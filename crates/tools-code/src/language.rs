@@ -160,9 +160,17 @@ mod tests {
         let node = program("node");
         assert_eq!(chosen(Language::JavaScript, &cell), Ok(Interpreter::Node));
         let denied = CellSpec { covered: vec![node.clone()], ..cell.clone() };
-        assert_eq!(chosen(Language::JavaScript, &denied), Err(Code::Permission), "a denied program is not replaced");
+        assert_eq!(
+            chosen(Language::JavaScript, &denied),
+            Err(Code::Permission),
+            "a denied program is not replaced"
+        );
         fs::remove_file(node).unwrap();
         let denied = CellSpec { covered: vec![engine.program.clone()], ..cell };
-        assert_eq!(chosen(Language::JavaScript, &denied), Err(Code::Unavailable), "nor is a denied engine used");
+        assert_eq!(
+            chosen(Language::JavaScript, &denied),
+            Err(Code::Unavailable),
+            "nor is a denied engine used"
+        );
     }
 }

@@ -62,8 +62,9 @@ impl NextScripts {
     /// Inserts an entry. Returns those that make room for it, and those whose cells have ended.
     fn insert(&self, next: NextScript) -> Vec<NextScript> {
         let mut waiting = self.0.lock();
-        let mut dropped: Vec<_> =
-            waiting.extract_if(.., |other| other.owner == next.owner || other.spawner.strong_count() == 0).collect();
+        let mut dropped: Vec<_> = waiting
+            .extract_if(.., |other| other.owner == next.owner || other.spawner.strong_count() == 0)
+            .collect();
         if waiting.len() >= MOST_WAITING
             && let Some(oldest) = (0..waiting.len()).min_by_key(|at| waiting[*at].since)
         {

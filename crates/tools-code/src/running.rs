@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::{
-    CellHost, CellRequest, CellSource, CellSpec, Exit, Lifetime, LimitInForce, PipedAs, PipedProgram, ProgramFolder, ProgramPipes,
+    CellHost, CellRequest, CellSource, CellSpec, Exit, Lifetime, LimitInForce, PipedAs, PipedProgram,
+    ProgramFolder, ProgramPipes,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -109,7 +110,8 @@ pub(crate) async fn run(
         // Without a cell to prepare, the folder is removed here.
         (closed, cell.map(|cell| (program, cell)))
     });
-    let (closed, after) = closed.await.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
+    let (closed, after) =
+        closed.await.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
     if let Some((program, cell)) = after {
         prepare_next(context, scripts.clone(), owner, program, cell);
     }

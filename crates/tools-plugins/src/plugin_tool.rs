@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plugins::{
-    Manifest, PluginStore, PluginTest, RunMode, StoredPlugin, TestOutcome, WorkspaceUse,
-};
+use plugins::{Manifest, PluginStore, PluginTest, RunMode, StoredPlugin, TestOutcome, WorkspaceUse};
 use sandbox::{CellHost, CellSource, CellSpec, FoundProgram, SandboxError, Stopper};
 use serde_json::Value;
 use tool::{
-    BoxFuture, Class, Code, CommandLine, Context, Data, DynamicTool, Effect, Example, Lane, NetworkLimit, Owner,
-    Place, Plan, Presentation, Retry, RunResult, Spec, TextCap, Threads, Timeout, ToolError, static_name,
+    BoxFuture, Class, Code, CommandLine, Context, Data, DynamicTool, Effect, Example, Lane, NetworkLimit,
+    Owner, Place, Plan, Presentation, Retry, RunResult, Spec, TextCap, Threads, Timeout, ToolError,
+    static_name,
 };
 
 use crate::cell::{self, Collector};

@@ -90,9 +90,9 @@ enum Layer {
 
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, CodeFacts, DevTools, Dialects, Door, Egress, Engine, GraphQueries,
-    Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward, Paths,
-    PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling, TestKit,
-    Times, ToolServers, Tools, Vocabulary, Xtask,
+    Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing, Outward,
+    Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax, Telling,
+    TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.

@@ -118,7 +118,9 @@ impl Brings {
             server_files: content
                 .files
                 .keys()
-                .filter(|path| path.starts_with(SERVER_FILES) && path.as_bytes().get(SERVER_FILES.len()) == Some(&b'/'))
+                .filter(|path| {
+                    path.starts_with(SERVER_FILES) && path.as_bytes().get(SERVER_FILES.len()) == Some(&b'/')
+                })
                 .cloned()
                 .collect(),
             rules: checked_rules(written.rules)?,

@@ -19,8 +19,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 const LARGEST_FILE: &str = "131072";
 
 /// What to do after a wrong source.
-const WHAT_TO_NAME: &str =
-    "name the folder of a package, or the address of a repository: https://, ssh://, file:/// or user@host:path";
+const WHAT_TO_NAME: &str = "name the folder of a package, or the address of a repository: https://, ssh://, file:/// or user@host:path";
 
 /// Folder that was fetched.
 pub(crate) struct Fetched {

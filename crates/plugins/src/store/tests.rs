@@ -47,8 +47,7 @@ fn allowed_content_is_copied_and_a_later_change_does_not_reach_the_copy() {
 fn failures_in_a_row_lead_to_quarantine_and_a_success_between_them_does_not() {
     let place = place();
     let (hash, folder) = (place.enable().hash, place.source.path());
-    let fail =
-        || place.store.note_failure(folder, &hash, "crash\u{1b}[2J", Timestamp::UNIX_EPOCH).unwrap();
+    let fail = || place.store.note_failure(folder, &hash, "crash\u{1b}[2J", Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!((fail().failures, fail().quarantine), (1, None));
     place.store.note_success(folder, &hash).unwrap();
     assert_eq!((fail().failures, fail().quarantine), (1, None));
@@ -58,10 +57,7 @@ fn failures_in_a_row_lead_to_quarantine_and_a_success_between_them_does_not() {
     let state = place.store.of(folder).unwrap().unwrap();
     assert_eq!((state.failures, state.quarantine), (0, None));
     let other = place.store.note_failure(folder, "another hash", "x", Timestamp::UNIX_EPOCH);
-    assert!(
-        matches!(other, Err(StoreFault::Unknown)),
-        "a call of earlier content says nothing of this one"
-    );
+    assert!(matches!(other, Err(StoreFault::Unknown)), "a call of earlier content says nothing of this one");
 }
 
 #[test]
@@ -94,7 +90,10 @@ fn an_allowed_plugin_is_enabled_once_its_files_are_in_place_and_forgotten_withou
     let content = place.content();
     let folder = place.source.path();
     place.store.intend("p", &content, Timestamp::UNIX_EPOCH).unwrap();
-    assert!(!place.store.of(folder).unwrap().unwrap().is_enabled, "not before its files are known to be there");
+    assert!(
+        !place.store.of(folder).unwrap().unwrap().is_enabled,
+        "not before its files are known to be there"
+    );
     place.store.settle_pending().unwrap();
     let state = place.store.of(folder).unwrap().unwrap();
     assert_eq!((state.is_enabled, state.is_pending, state.first_runs_left), (true, false, Some(FIRST_RUNS)));

@@ -1,4 +1,12 @@
 
+let isSettled = false;
+// Not emitted if the script ends the process itself.
+process.on("beforeExit", () => {
+  if (!isSettled) {
+    console.error("Warning: Detected unsettled top-level await in script.mjs");
+    process.exit(13);
+  }
+});
 process.on("exit", (status) => {
   send({ end: status & 255 });
 });
@@ -12,3 +20,4 @@ try {
   console.error(error);
   process.exitCode = 1;
 }
+isSettled = true;

@@ -89,7 +89,8 @@ fn a_package_whose_files_were_changed_is_not_used_and_refused() {
     let package = place.packages.find("one").unwrap();
     std::fs::write(package.content.join("skills/a/SKILL.md"), "---\ndescription: other\n---\n").unwrap();
     let told = std::sync::Mutex::new(Vec::new());
-    let parts = place.packages.parts(false, &|problem: &str| told.lock().unwrap().push(problem.to_owned())).unwrap();
+    let parts =
+        place.packages.parts(false, &|problem: &str| told.lock().unwrap().push(problem.to_owned())).unwrap();
     assert_eq!(parts.skills.len(), 0);
     assert!(told.lock().unwrap()[0].contains("have changed"));
 }
