@@ -29,14 +29,14 @@ pub(crate) fn write(fixture: &Fixture, name: &str, script: &str, more: &str) {
 }
 
 /// Script that answers with what a command prints.
-fn saying(command: &str) -> String {
+pub(crate) fn saying(command: &str) -> String {
     format!(
         "said=$({command} 2>&1 | tr -d '\"\\\\' | tr '\\n' ' ')\n\
          printf '{{\"ok\":true,\"data\":{{\"said\":\"%s\"}}}}\\n' \"$said\"\n"
     )
 }
 
-fn enable(fixture: &Fixture, name: &str) -> Run {
+pub(crate) fn enable(fixture: &Fixture, name: &str) -> Run {
     let run = fixture.run(&["plugin", "enable", name, "--yes"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     run

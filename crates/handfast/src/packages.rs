@@ -69,7 +69,7 @@ pub(crate) struct DamagedPackage {
 
 impl DamagedPackage {
     /// Returns what to tell its user.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let name = tool::visible(&self.name);
         format!(
             "the record of the package {name} is damaged ({}), so its rules that deny are not known; `handfast remove {name}` removes it, and `handfast add` brings it back",
@@ -204,7 +204,7 @@ impl Packages {
             return Ok(parts);
         }
         for package in self.each()? {
-            let package = package.map_err(|damaged| Failure::from(damaged.told()))?;
+            let package = package.map_err(|damaged| Failure::from(damaged.message()))?;
             let name = &package.record.name;
             let brings = match package.brings() {
                 Ok(brings) => brings,

@@ -28,8 +28,8 @@ pub(crate) fn functions<'js>(
     host.set("tools", tools)?;
     let channel = Rc::new(RefCell::new(channel));
     let sending = channel.clone();
-    set(&host, "send", move |ctx: Ctx<'js>, line: String| told(&ctx, sending.borrow_mut().send(line)))?;
-    set(&host, "receive", move |ctx: Ctx<'js>| told(&ctx, channel.borrow_mut().receive()))?;
+    set(&host, "send", move |ctx: Ctx<'js>, line: String| throw_io(&ctx, sending.borrow_mut().send(line)))?;
+    set(&host, "receive", move |ctx: Ctx<'js>| throw_io(&ctx, channel.borrow_mut().receive()))?;
     set(&host, "print", |ctx: Ctx<'js>, is_error: bool, text: String| {
         let written = if is_error {
             io::stderr().write_all(text.as_bytes())
@@ -37,7 +37,7 @@ pub(crate) fn functions<'js>(
             let mut output = io::stdout().lock();
             output.write_all(text.as_bytes()).and_then(|()| output.flush())
         };
-        told(&ctx, written)
+        throw_io(&ctx, written)
     })?;
     let begun = Instant::now();
     set(&host, "now", move || begun.elapsed().as_secs_f64() * 1_000.0)?;
@@ -73,6 +73,6 @@ fn settled<'js>(promise: &Promise<'js>) -> rquickjs::Result<Object<'js>> {
 }
 
 /// Converts an error of the system into one that the script sees.
-fn told<T>(ctx: &Ctx<'_>, result: io::Result<T>) -> rquickjs::Result<T> {
+fn throw_io<T>(ctx: &Ctx<'_>, result: io::Result<T>) -> rquickjs::Result<T> {
     result.map_err(|error| Exception::throw_message(ctx, &error.to_string()))
 }

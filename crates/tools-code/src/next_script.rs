@@ -1,4 +1,4 @@
-//! What is prepared for the next script of a session while no call waits for it: a folder, and a cell that shows the
+//! Preparation of the next script of a session while no call waits for it: its folder, and a cell that shows the
 //! folder.
 //!
 //! A cell serves one script. If the next script needs another view, the prepared cell is ended, and the script gets a

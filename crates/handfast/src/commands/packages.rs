@@ -57,7 +57,8 @@ pub(super) fn run(global: &Global, command: PackageCommand) -> Result<ExitCode, 
 fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
     let (all, damaged) = (packages.all()?, packages.damaged()?);
     if json {
-        let damaged = damaged.iter().map(|package| json!({"name": package.name, "problem": package.told()}));
+        let damaged =
+            damaged.iter().map(|package| json!({"name": package.name, "problem": package.message()}));
         let shown = all.iter().map(|package| {
             let Package { record, .. } = package;
             let brings = package.brings();
@@ -85,7 +86,7 @@ fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
         };
         vec![package.record.name.clone(), tool::visible(&package.record.source), status]
     });
-    let damaged = damaged.iter().map(|package| vec![package.name.clone(), String::new(), package.told()]);
+    let damaged = damaged.iter().map(|package| vec![package.name.clone(), String::new(), package.message()]);
     print_listing(&table(&["name", "source", "brings"], rows.chain(damaged)))?;
     Ok(ExitCode::SUCCESS)
 }
