@@ -42,6 +42,7 @@ fn each_call_of_a_plugin_has_a_cell_of_its_own_and_what_was_allowed_last() {
 #[test]
 fn plugins_without_hosts_do_not_reach_each_other_nor_the_servers_of_their_session() {
     let fixture = Fixture::new();
+    fixture.configure("mode: full_auto\n");
     let python = |name: &str, body: &str| {
         let head = "import json, socket, sys, time\njson.loads(sys.stdin.readline())\n";
         let end = "print(json.dumps({'ok': True, 'data': {'said': said}}))\n";
@@ -49,7 +50,7 @@ fn plugins_without_hosts_do_not_reach_each_other_nor_the_servers_of_their_sessio
         std::fs::write(folder(&fixture, name).join("main.py"), format!("{head}{body}{end}")).unwrap();
         let manifest = folder(&fixture, name).join("plugin.yaml");
         let text = std::fs::read_to_string(&manifest).unwrap();
-        std::fs::write(&manifest, text.replace("[sh, main.sh]", "[/usr/bin/python3, main.py]")).unwrap();
+        std::fs::write(&manifest, text.replace("[sh, main.sh]", "[python3, main.py]")).unwrap();
         enable(&fixture, name);
     };
     let listen = "listener = socket.create_server(('127.0.0.1', 4711))\nlistener.settimeout(6)\n";
