@@ -367,7 +367,7 @@ fn a_server_of_a_package_runs_the_files_that_were_allowed() {
     let shown = fixture.run(&["add", &source]).stdout;
     assert!(shown.contains("file of MCP servers: servers/own.py"), "{shown}");
     assert_eq!(add(&fixture, &source).0, 0);
-    // What the source has now is not what was allowed.
+    // The source now has other content than was allowed.
     std::fs::write(std::path::Path::new(&source).join("servers/own.py"), "raise SystemExit(1)\n").unwrap();
     let library = fixture.library();
     let listed = library.call("mcp_servers", json!({"server": "own"}));
@@ -416,7 +416,7 @@ fn without_the_rules_of_a_damaged_package_nothing_starts_until_it_is_removed() {
     let source = package(&fixture);
     assert_eq!(add(&fixture, source.to_str().unwrap()).0, 0);
     let folder = fixture.state().join("packages/tidy");
-    // Its files: the rules are in its record, too.
+    // The rules are in the record, too.
     std::fs::write(folder.join("content/package.yaml"), "description: Other.\n").unwrap();
     let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
     assert!(run.stdout.contains("EPERMISSION"), "{}{}", run.stdout, run.stderr);

@@ -39,7 +39,7 @@ impl Engine {
 
 /// Calls `run_code` on a system that has no program of this name. Returns the whole answer.
 fn without(program: &str, fixture: &Fixture, arguments: &str) -> Value {
-    // Only this program sees what covers the file, which is no file.
+    // No other program sees the cover, which is no file.
     let script = "name=$1; shift; for folder in /usr/local/bin /usr/bin /bin; do \
          [ ! -e \"$folder/$name\" ] || mount --bind /dev/null \"$folder/$name\"; done; exec \"$@\"";
     let mut command = fixture.command();

@@ -63,7 +63,7 @@ pub fn run(folder: &Path) -> ! {
         Ok(Err(_)) => "the engine of the script panicked".to_owned(),
         Err(error) => format!("the script has no thread: {error}"),
     };
-    // Nobody reads a message that cannot be written.
+    // A message that cannot be written has no reader.
     let _unread = writeln!(io::stderr(), "{fault}");
     process::exit(NOT_STARTED)
 }

@@ -147,7 +147,7 @@ impl PluginFolder {
                 hasher.content(&piece[..count]);
             }
             if hashed != facts.len() {
-                // Its length precedes the content in the hash.
+                // The hash has the length before the content.
                 return Err(failed(io::Error::other("it changed while it was read; try again")));
             }
         }

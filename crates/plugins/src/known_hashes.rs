@@ -34,11 +34,11 @@ pub(crate) struct KnownHashes {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Written {
     version: u32,
-    folders: BTreeMap<PathBuf, Known>,
+    folders: BTreeMap<PathBuf, KnownHash>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Known {
+struct KnownHash {
     stamp: String,
     hash: String,
 }
@@ -54,6 +54,10 @@ impl KnownHashes {
     /// # Errors
     /// [`FolderError`] if the folder is no plugin.
     pub(crate) fn hash_of(&self, path: &Path) -> Result<String, FolderError> {
+        self.hash_at(path, || self.now())
+    }
+
+    fn hash_at(&self, path: &Path, now: impl FnOnce() -> io::Result<i64>) -> Result<String, FolderError> {
         let Some((stamp, latest)) = PluginFolder::dated_stamp(path) else {
             return PluginFolder::hash_of(path);
         };
@@ -61,12 +65,12 @@ impl KnownHashes {
         if let Some(known) = known {
             return Ok(known.hash);
         }
-        let now = self.now();
+        let now = now();
         let hash = PluginFolder::hash_of(path)?;
         let is_settled = now.is_ok_and(|now| latest.0.saturating_add(SETTLED_SECONDS) < now);
         if is_settled && PluginFolder::stamp(path).as_ref() == Some(&stamp) {
             // If it cannot be written, the next start reads the folder again.
-            let _kept = self.keep(path, Known { stamp, hash: hash.clone() });
+            let _kept = self.keep(path, KnownHash { stamp, hash: hash.clone() });
         }
         Ok(hash)
     }
@@ -87,7 +91,7 @@ impl KnownHashes {
     }
 
     /// Writes a hash. Of two processes that write at once, the second one wins, and a lost hash is found again.
-    fn keep(&self, path: &Path, known: Known) -> io::Result<()> {
+    fn keep(&self, path: &Path, known: KnownHash) -> io::Result<()> {
         let mut written = self.read();
         written.folders.retain(|folder, _| folder.exists());
         if written.folders.len() >= MOST {
@@ -104,7 +108,7 @@ impl KnownHashes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use super::*;
 
@@ -136,8 +140,7 @@ mod tests {
         let first = place.hash();
         assert_eq!(first, PluginFolder::read(place.plugin.path()).unwrap().hash);
         assert!(!place.is_kept(), "its file has just changed");
-        std::thread::sleep(Duration::from_secs(4));
-        assert_eq!(place.hash(), first);
+        assert_eq!(place.hashes.hash_at(place.plugin.path(), || Ok(i64::MAX)).unwrap(), first);
         assert!(place.is_kept());
         // A known hash counts without a look at the content, which is what it is for.
         let mut written = place.hashes.read();
@@ -146,11 +149,19 @@ mod tests {
         }
         std::fs::write(place.hashes.folder.join(FILE), serde_json::to_vec(&written).unwrap()).unwrap();
         assert_eq!(place.hash(), "known");
-        // The same size and the same time of change, set by hand, leave another ctime.
+        // A change that keeps the size and sets the old time of change leaves another ctime.
         let file = place.plugin.path().join("main.sh");
         let old: SystemTime = file.metadata().unwrap().modified().unwrap();
-        std::fs::write(&file, "two").unwrap();
-        File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+        let changed = |file: &Path| {
+            let facts = file.metadata().unwrap();
+            (facts.ctime(), facts.ctime_nsec())
+        };
+        let before = changed(&file);
+        // BOUNDED: by the clock of the file system, which goes on within milliseconds.
+        while changed(&file) == before {
+            std::fs::write(&file, "two").unwrap();
+            File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+        }
         let second = place.hash();
         assert_eq!(second, PluginFolder::read(place.plugin.path()).unwrap().hash);
         assert_ne!(second, first);

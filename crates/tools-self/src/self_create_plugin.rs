@@ -177,7 +177,7 @@ impl Tool for SelfCreatePlugin {
         output.rollback_commit = match commit {
             Ok(commit) => commit,
             Err(error) => {
-                // Nothing is in place. If the state cannot be written now, the next start forgets the plugin.
+                // No file is in place. If the state cannot be written now, the next start forgets the plugin.
                 let _later = own.forget(&folder);
                 return Err(with_data(error, &output));
             }

@@ -52,7 +52,6 @@ enum Layer {
     ToolServers,
     /// Folders that are tools, and what their user has allowed.
     PluginFolders,
-    /// An interpreter of scripts that runs in a process of its own.
     Interpreter,
     /// The loop of agents over interfaces that the caller implements.
     Agents,

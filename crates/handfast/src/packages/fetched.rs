@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// Maximum size of one file that git writes, in blocks of 512 bytes: 64 MiB, for the objects of a commit.
 const LARGEST_FILE: &str = "131072";
 
-/// What to do after a wrong source.
+/// Advice after a wrong source.
 const WHAT_TO_NAME: &str = "name the folder of a package, or the address of a repository: https://, ssh://, file:/// or user@host:path";
 
 /// Folder that was fetched.
