@@ -203,7 +203,7 @@ impl Engine {
                 host.spawner.is_some() && !reads_only && engine.networks.settle(&own, host).is_ok()
             });
             if settled {
-                // That network has no other program.
+                // The network has no other program.
             } else if apart {
                 (host.spawner, host.network) = (None, None);
             } else {
