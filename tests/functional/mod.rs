@@ -80,6 +80,7 @@ mod reload;
 mod resources;
 mod reviewed;
 mod run_code;
+mod run_code_languages;
 mod sampling;
 mod schedules;
 mod screen;

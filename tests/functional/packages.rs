@@ -6,7 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, eventually};
+use crate::server::Server;
 
 const PLUGIN: &str = "description: A plugin of a test.\ncommand: [sh, main.sh]\ninput_schema: {type: object, properties: {}}\n\
     output_schema: {type: object, properties: {said: {type: string}}}\nexample: {arguments: {}, result: {}}\n";
@@ -340,4 +341,106 @@ fn a_kill_at_any_step_leaves_a_package_as_a_whole_or_not_at_all() {
         assert_eq!(drafts(), Vec::<PathBuf>::new(), "the next start has removed them");
     }
     assert!(with > 0 && without > 0, "{with} {without}");
+}
+
+/// Writes a package of these files beside the workspace.
+fn package_of(fixture: &Fixture, name: &str, files: &[(&str, &str)]) -> String {
+    let folder = fixture.outside().join("sources").join(name);
+    for (path, text) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_server_of_a_package_runs_the_files_that_were_allowed() {
+    let fixture = Fixture::with_files(&[("note.txt", "a note\n")]);
+    fixture.configure("mode: full_auto\n");
+    let server = json!({"mcpServers": {"own": {
+        "command": "/usr/bin/python3", "args": ["${PACKAGE_FOLDER}/servers/own.py"]
+    }}});
+    let script = crate::functional::mcp_servers::SCRIPT;
+    let source =
+        package_of(&fixture, "served", &[(".mcp.json", &server.to_string()), ("servers/own.py", script)]);
+    let shown = fixture.run(&["add", &source]).stdout;
+    assert!(shown.contains("file of MCP servers: servers/own.py"), "{shown}");
+    assert_eq!(add(&fixture, &source).0, 0);
+    // The source now has other content than was allowed.
+    std::fs::write(std::path::Path::new(&source).join("servers/own.py"), "raise SystemExit(1)\n").unwrap();
+    let library = fixture.library();
+    let listed = library.call("mcp_servers", json!({"server": "own"}));
+    assert_eq!(listed["data"]["servers"][0]["state"], "running (1)", "{listed:#}");
+    let note = library.call("own__note", json!({}));
+    assert_eq!(note["data"]["text"], "a note\n", "{note:#}");
+    drop(library);
+}
+
+#[test]
+fn a_configuration_cannot_name_a_folder_as_that_of_a_package() {
+    let fixture = Fixture::new();
+    let stolen = fixture.state().display().to_string();
+    fixture.configure(&format!(
+        "mode: full_auto\nmcp_servers:\n  thief:\n    command: /usr/bin/python3\n    args: [\"${{PACKAGE_FOLDER}}/x\"]\n    \
+         package: {{folder: {stolen}, hash: x}}\n"
+    ));
+    let library = fixture.library();
+    let refused = library.call("mcp_servers", json!({"server": "thief"})).to_string();
+    assert!(refused.contains("PACKAGE_FOLDER") && !refused.contains("running"), "{refused}");
+}
+
+#[test]
+fn a_server_that_runs_takes_rules_skills_and_agents_of_a_package_at_once() {
+    let fixture = Fixture::with_files(&[("hidden.txt", "a secret")]);
+    let mut server = Server::start(&fixture, &["--catalogue", "full"]);
+    let reads = |server: &mut Server| {
+        server.call("file_read", json!({"path": "hidden.txt"})).to_string().contains("a secret")
+    };
+    assert!(reads(&mut server), "the control");
+    let source = package(&fixture);
+    assert_eq!(add(&fixture, source.to_str().unwrap()).0, 0);
+    eventually("the rule", || !reads(&mut server));
+    let skills = server.call("skill_list", json!({})).to_string();
+    assert!(skills.contains("tidying"), "{skills}");
+    assert_eq!(fixture.run(&["remove", "tidy", "--yes"]).code, 0);
+    eventually("the end of the rule", || reads(&mut server));
+    let skills = server.call("skill_list", json!({})).to_string();
+    assert!(!skills.contains("tidying"), "{skills}");
+    server.end();
+}
+
+#[test]
+fn without_the_rules_of_a_damaged_package_nothing_starts_until_it_is_removed() {
+    let fixture = Fixture::with_files(&[("hidden.txt", "a secret")]);
+    let source = package(&fixture);
+    assert_eq!(add(&fixture, source.to_str().unwrap()).0, 0);
+    let folder = fixture.state().join("packages/tidy");
+    // The rules are in the record, too.
+    std::fs::write(folder.join("content/package.yaml"), "description: Other.\n").unwrap();
+    let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
+    assert!(run.stdout.contains("EPERMISSION"), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stderr.contains("have changed") && run.stderr.contains("rules stay in force"),
+        "{}",
+        run.stderr
+    );
+    std::fs::write(folder.join("package.json"), "{").unwrap();
+    let run = fixture.run(&["call", "file_read", "{\"path\": \"hidden.txt\"}"]);
+    assert!(run.code != 0 && !run.stdout.contains("a secret"), "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("remove tidy"), "{}", run.stderr);
+    assert!(fixture.run(&["packages"]).stdout.contains("damaged"));
+    let removed = fixture.run(&["remove", "tidy", "--yes"]);
+    assert_eq!(removed.code, 0, "{}", removed.stderr);
+    assert_eq!(fixture.call("file_read", json!({"path": "hidden.txt"}))["ok"], true, "the control");
+}
+
+#[test]
+fn a_source_that_is_not_there_is_refused_with_what_to_name() {
+    let fixture = Fixture::new();
+    for source in ["/nowhere", "/etc/passwd"] {
+        let run = fixture.run(&["add", source]);
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        assert!(run.stderr.contains("name the folder of a package, or the address"), "{}", run.stderr);
+    }
 }

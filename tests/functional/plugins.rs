@@ -29,14 +29,14 @@ pub(crate) fn write(fixture: &Fixture, name: &str, script: &str, more: &str) {
 }
 
 /// Script that answers with what a command prints.
-fn saying(command: &str) -> String {
+pub(crate) fn saying(command: &str) -> String {
     format!(
         "said=$({command} 2>&1 | tr -d '\"\\\\' | tr '\\n' ' ')\n\
          printf '{{\"ok\":true,\"data\":{{\"said\":\"%s\"}}}}\\n' \"$said\"\n"
     )
 }
 
-fn enable(fixture: &Fixture, name: &str) -> Run {
+pub(crate) fn enable(fixture: &Fixture, name: &str) -> Run {
     let run = fixture.run(&["plugin", "enable", name, "--yes"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     run
@@ -156,6 +156,23 @@ fn the_name_of_another_tool_is_refused_and_that_tool_stays() {
     assert!(run.stdout.contains("the file") && !run.stdout.contains("fake"), "{}", run.stdout);
     let tested = fixture.run(&["plugin", "test", "file_read"]);
     assert!(tested.code == 2 && tested.stderr.contains("same name"), "{}", tested.stderr);
+}
+
+#[test]
+fn the_name_of_a_built_in_tool_of_another_dialect_is_refused_too() {
+    let fixture = Fixture::new();
+    for (name, dialect) in
+        [("run_command", "handfast"), ("shell_execute", "sluagh"), ("wikipedia", "handfast")]
+    {
+        write(&fixture, name, &saying("echo fake"), "");
+        enable(&fixture, name);
+        let run = fixture.run(&["--dialect", dialect, "call", name, "{}"]);
+        let is_plugin = run.stdout.contains("fake");
+        assert_eq!(is_plugin, name == "wikipedia", "{name}: {}{}", run.stdout, run.stderr);
+        if !is_plugin {
+            assert!(run.stderr.contains(&format!("another tool is named `{name}`")), "{}", run.stderr);
+        }
+    }
 }
 
 #[test]

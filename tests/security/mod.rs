@@ -32,3 +32,4 @@ mod search_path;
 mod secrets;
 mod sessions;
 mod toolchains;
+mod waiting_cells;

@@ -160,6 +160,14 @@ impl Dialect {
         tools
     }
 
+    /// Returns the names of the tools of every dialect, whether a runtime has them or not. No tool of a stranger takes
+    /// one of them: it would stand in for the tool in a runtime of another dialect, or under rules that name it.
+    pub fn all_names() -> impl Iterator<Item = &'static str> {
+        let of_tables = Self::ALL.into_iter().filter_map(Self::table).flatten();
+        let operations = [csp1_browser::operation(), csp1_cron::operation()].map(|tool| tool.spec().name);
+        of_tables.flat_map(|outside| [outside.name, outside.canonical]).chain(operations)
+    }
+
     /// Returns true if the dialect shows the tool. Only the default dialect shows the tools that
     /// find others.
     pub fn shows(self, tool: &dyn AnyTool) -> bool {

@@ -180,7 +180,15 @@ impl Engine {
             _ => None,
         });
         let denied = call.reach(self).denied();
-        call.network_in_use = Some(self.networks.enter(&network.owner, call.resource_owner()));
+        // A tool that declares no host has a network for itself.
+        let own = call
+            .without_network
+            .then(|| self.networks.enter_apart(&owner, &call.tool, call.resource_owner()));
+        let (own, in_use) = match own.flatten() {
+            Some((own, in_use)) => (Some(own), in_use),
+            None => (None, self.networks.enter(&network.owner, call.resource_owner())),
+        };
+        call.network_in_use = Some(in_use);
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
@@ -191,7 +199,12 @@ impl Engine {
                 let folders = policy::project_folders(&directory, &engine.place.workspace);
                 cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
             }
-            if apart {
+            let settled = own.is_some_and(|own| {
+                host.spawner.is_some() && !reads_only && engine.networks.settle(&own, host).is_ok()
+            });
+            if settled {
+                // The network has no other program.
+            } else if apart {
                 (host.spawner, host.network) = (None, None);
             } else {
                 told.extend(engine.settle_network(&network, connections, (cell, host)));

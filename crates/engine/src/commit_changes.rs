@@ -75,6 +75,14 @@ impl Engine {
         if !matches!(before, SavedState::Nothing) {
             call.enter(Stage::SwapIn);
         }
+        // No command follows in the cells of a tool that has a network for itself.
+        let cell = cell.map(|(cell, host)| {
+            if self.is_apart(call) {
+                (cell, Arc::new(CellHost { spawner: None, ..(*host).clone() }))
+            } else {
+                (cell, host)
+            }
+        });
         let next = self.next(cell);
         let (changes, treatment, nothing_else) = match (before, used) {
             (SavedState::Direct(direct), _) => {

@@ -35,6 +35,12 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 /// Maximum number of ceilings under which one session can have ways out.
 const MAX_CEILINGS: usize = 16;
 
+/// Maximum number of networks of tools without hosts in one session.
+const MAX_APART: usize = 4;
+
+/// Part of the names of these networks, after that of the session.
+const APART: &str = "apart";
+
 /// Maximum number of limits of tools that are kept.
 const MAX_LIMITS: usize = 256;
 
@@ -164,6 +170,27 @@ impl Networks {
         session.used = (*uses, now);
         session.network = session.network.take().or_else(|| spare.take().map(Shared::WithCells));
         session.in_use.clone()
+    }
+
+    /// Registers a use of the network that a tool without hosts has for itself, so that its cells can wait in it.
+    /// Returns the network's name, or `None` if the session has enough of them.
+    pub(crate) fn enter_apart(&self, session: &str, tool: &str, owner: Owner) -> Option<(String, InUse)> {
+        let (since, now) = (self.deps.clock.now(), self.deps.timer.now());
+        let all = format!("{session} {APART}");
+        let name = format!("{all} {tool}");
+        let mut state = self.state();
+        state.uses += 1;
+        let State { sessions, uses, .. } = &mut *state;
+        let others = sessions
+            .iter()
+            .filter(|(other, of)| **other != name && other.starts_with(&all) && of.network.is_some())
+            .count();
+        if others >= MAX_APART {
+            return None;
+        }
+        let session = sessions.entry(name.clone()).or_insert_with(|| OfSession::new(owner, since, now));
+        session.used = (*uses, now);
+        Some((name, session.in_use.clone()))
     }
 
     /// Returns the spawner of the session's network, if there is one by now.

@@ -20,7 +20,7 @@ use store_sqlite::SqliteStore;
 use tool::{AnyTool, Clock as _, ForeignContent, ResourcePool, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use tools_agents::{Agents, JobRuntime, ModelTurns, Models};
-use tools_code::Scripts;
+use tools_code::{JavaScriptEngine, Scripts};
 use tools_graph::CodeGraphs;
 use tools_plugins::PluginProcesses;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
@@ -179,8 +179,11 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Err(failure) = Packages::of(&state).settle(&of_plugins, SystemClock.now()) {
         warn(&format!("the rest of a killed change of packages stays: {}", failure.error));
     }
+    if let Err(fault) = of_plugins.settle_pending() {
+        warn(&format!("a plugin whose making was killed is not finished: {fault}"));
+    }
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
-    let stamps = Stamps::of(&options, &host_environment, &place, store.as_ref());
+    let stamps = Stamps::of(&options, &host_environment, (&place, &state), store.as_ref());
     let own = tools.clone();
     let configuration =
         Configuration::read(&options, &host_environment, &place, &state, store.as_ref(), tools, warn)?;
@@ -194,6 +197,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     // This is the first and only assignment.
     let _ = configuration.vault.set(vault.clone());
+    let built_in = configuration.built_in_names();
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let registry = Arc::new(registry);
@@ -214,6 +218,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         at_start: configuration.at_start.clone(),
         limits: at_start::limits(&policy),
         closed: configuration.closed().to_vec(),
+        skills: configuration.needed.skills.packages.clone(),
         options,
         host_environment: host_environment.clone(),
         place: place.clone(),
@@ -224,7 +229,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     let browsers = browsers(&state, &place.workspace, &host_environment);
     services.insert(browsers.clone());
-    services.insert(Arc::new(scripts(&state)));
+    services.insert(Arc::new(scripts(&state, entrance.as_ref())));
     services.insert(Arc::new(PairingFolder(state.clone())));
     let book = ScheduleBook::new(store.clone(), place.workspace.clone(), None);
     let jobs = Arc::new(job_runtime(
@@ -327,7 +332,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     };
     composed.tree.begin(AgentParts::new(&composed.agents()), serves_many);
     if let Some(places) = plugin_places {
-        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes);
+        let mut plugins = PluginTools::new(places, composed.toolset, uses_workspace, processes, built_in);
         plugins.refresh(&composed.engine, warn);
         if serves_many {
             plugins.keep_current(&composed.engine);
@@ -349,7 +354,7 @@ impl Composed {
             catalogue: self.toolset.listed(),
             workspace: self.workspace.clone(),
             files: AgentFiles::of(&self.workspace, configuration)
-                .and(Packages::of(&self.state).agents(self.reload.options.ignores_files)),
+                .and((!self.reload.options.ignores_files).then(|| Packages::of(&self.state))),
             reload: self.reload.clone(),
             offered: Arc::default(),
         }
@@ -381,11 +386,16 @@ fn browsers(state: &Path, workspace: &Path, host_environment: &HostEnvironment) 
     Browsers::new(browser_program::find((state, workspace), host_environment), folder)
 }
 
-/// Returns the place of scripts, and removes the folders that killed processes left there.
-fn scripts(state: &Path) -> Scripts {
+/// Returns the place of scripts, and removes the folders that killed processes left there. A program that can enter a
+/// cell can run scripts there, too.
+fn scripts(state: &Path, entrance: Option<&Entrance>) -> Scripts {
     let folder = state.join(SCRIPTS_FOLDER);
     sandbox::remove_left_folders(&folder);
-    Scripts::new(folder)
+    let engine = entrance.map(|entrance| JavaScriptEngine {
+        program: entrance.program.clone(),
+        arguments: vec![RUN_JAVASCRIPT.into()],
+    });
+    Scripts::new(folder, engine)
 }
 
 /// Waits until the spawner has started. Without a spawner, every command creates its own cell, which is
@@ -475,6 +485,9 @@ fn cell(
     let toolchains_seen = Some(state.join("toolchains"));
     Ok(CellSetup { changes, records, homes, certificates, toolchains_seen, ..setup })
 }
+
+/// First argument with which this program runs a script in the script's cell. The folder of the script follows.
+pub(crate) const RUN_JAVASCRIPT: &str = "run-javascript";
 
 /// Returns the command by which this program enters a cell that the system's bwrap makes, or `None`
 /// if the program was removed or replaced since its start.

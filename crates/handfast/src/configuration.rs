@@ -12,7 +12,7 @@ use retrieval::embedder::OpenModel;
 use store_api::Store;
 use tool::{AnyTool, Place};
 use tools_agents::Embeddings;
-use tools_data::SkillFolders;
+use tools_data::{PackageFolders, SkillFolders};
 use vault::HostRule;
 
 use crate::at_start::AtStart;
@@ -160,10 +160,10 @@ impl Configuration {
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, options.label.as_deref()).map_err(Failure::usage)?;
         let databases = databases(&files, &place.workspace, state)?;
-        let packages = Packages::of(state).parts(options.ignores_files, warn);
+        let packages = Packages::of(state).parts(options.ignores_files, warn)?;
         let skills = SkillFolders {
             user: host_environment.configuration.as_ref().map(|folder| folder.join(SKILLS)),
-            packages: packages.skills,
+            packages: PackageFolders::of(packages.skills),
         };
         let dialect = files
             .first(options.dialect, "dialect", |settings| settings.dialect)
@@ -252,6 +252,12 @@ impl Configuration {
             needed,
             own,
         })
+    }
+
+    /// Returns the names of the built-in tools of every dialect. A runtime need not have all of them.
+    pub(crate) fn built_in_names(&self) -> BTreeSet<&'static str> {
+        let own = self.canonical.iter().chain(&self.own).map(|tool| tool.spec().name);
+        own.chain(Dialect::all_names()).collect()
     }
 
     /// Returns the patterns of paths that no tool reads or writes.

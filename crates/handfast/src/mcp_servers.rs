@@ -13,7 +13,7 @@ use fetch::web::Web;
 use serde_json::{Map, Value};
 use store_api::{Hash, Store};
 use tool::AnyTool;
-use tools_mcp::{McpServers, ServersParts, ServersSettings, Shelf, ToolGroups};
+use tools_mcp::{McpServers, PACKAGE_KEY, ServersParts, ServersSettings, Shelf, ToolGroups};
 use vault::Vault;
 
 use crate::config;
@@ -82,6 +82,10 @@ pub(crate) fn merged(
 ) -> Result<Map<String, Value>, Failure> {
     let mut servers = of_project(workspace, store, warn)?;
     servers.extend(of_files.flatten());
+    for entry in servers.values_mut().filter_map(Value::as_object_mut) {
+        // Otherwise a file could name any folder as that of a package.
+        entry.shift_remove(PACKAGE_KEY);
+    }
     Ok(servers)
 }
 

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use locks::FileLock;
 use plugins::{PluginFolder, PluginStore};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 use crate::report::Warn;
@@ -55,6 +55,27 @@ pub(crate) struct Record {
     /// Hashes of the plugins by the names of their folders.
     #[serde(default)]
     plugins: BTreeMap<String, String>,
+    /// Rules that the user has allowed. They deny, so they stay in force if the content is damaged.
+    #[serde(default)]
+    rules: Option<Map<String, Value>>,
+}
+
+/// Package whose record cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DamagedPackage {
+    pub(crate) name: String,
+    pub(crate) problem: String,
+}
+
+impl DamagedPackage {
+    /// Returns what to tell its user.
+    pub(crate) fn message(&self) -> String {
+        let name = tool::visible(&self.name);
+        format!(
+            "the record of the package {name} is damaged ({}), so its rules that deny are not known; `handfast remove {name}` removes it, and `handfast add` brings it back",
+            self.problem
+        )
+    }
 }
 
 /// Package that the user has added.
@@ -121,16 +142,39 @@ impl Packages {
         Self { folder: state.join(FOLDER) }
     }
 
+    /// Returns the folder of all packages, which changes when one comes or goes.
+    pub(crate) fn folder_in(state: &Path) -> PathBuf {
+        state.join(FOLDER)
+    }
+
     /// Returns true if a path lies in the folder of the packages.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         path.starts_with(&self.folder)
     }
 
-    /// Returns all packages by name.
+    /// Returns the folder of the package of this name, which need not exist.
+    #[cfg(feature = "cli")]
+    pub(crate) fn folder_of(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Returns all packages by name, without those whose records cannot be read.
     ///
     /// # Errors
-    /// If a record cannot be read.
+    /// If the folder cannot be read.
     pub(crate) fn all(&self) -> Result<Vec<Package>, Failure> {
+        Ok(self.each()?.into_iter().flatten().collect())
+    }
+
+    /// Returns the packages whose records cannot be read.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn damaged(&self) -> Result<Vec<DamagedPackage>, Failure> {
+        Ok(self.each()?.into_iter().filter_map(Result::err).collect())
+    }
+
+    fn each(&self) -> Result<Vec<Result<Package, DamagedPackage>>, Failure> {
         let mut names: Vec<PathBuf> = Vec::new();
         let entries = match std::fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -146,45 +190,56 @@ impl Packages {
             }
         }
         names.sort();
-        names.into_iter().map(|folder| package(&folder)).collect()
+        Ok(names.into_iter().map(|folder| package(&folder)).collect())
     }
 
-    /// Returns the parts of all packages whose content is what the user has allowed. Tells about the others.
-    pub(crate) fn parts(&self, ignores_files: bool, warn: Warn) -> PackageParts {
+    /// Returns the parts of all packages whose content is what the user has allowed. Tells about the others, of which
+    /// the rules alone count, since they deny.
+    ///
+    /// # Errors
+    /// If the rules of a package are not known. Nothing may run without them.
+    pub(crate) fn parts(&self, ignores_files: bool, warn: Warn) -> Result<PackageParts, Failure> {
         let mut parts = PackageParts::default();
         if ignores_files {
-            return parts;
+            return Ok(parts);
         }
-        let all = self.all().unwrap_or_else(|failure| {
-            warn(&format!("no package is used: {}", failure.error));
-            Vec::new()
-        });
-        for package in all {
+        for package in self.each()? {
+            let package = package.map_err(|damaged| Failure::from(damaged.message()))?;
+            let name = &package.record.name;
             let brings = match package.brings() {
                 Ok(brings) => brings,
                 Err(problem) => {
-                    warn(&problem);
+                    let known = package.record.rules.clone().ok_or_else(|| problem.clone());
+                    let rules = known.and_then(content::checked_rules).map_err(|error| {
+                        Failure::from(format!("{problem}; its rules that deny are not known ({error})"))
+                    })?;
+                    let stay = if rules.is_empty() { "" } else { ". Its rules stay in force" };
+                    warn(&format!("{problem}{stay}"));
+                    if !rules.is_empty() {
+                        parts.rules.push((name.clone(), rules));
+                    }
                     continue;
                 }
             };
             if !brings.skills.is_empty() {
                 parts.skills.push(package.folder(content::SKILLS));
             }
-            for (name, server) in brings.servers {
-                parts.servers.entry(name).or_insert(server);
+            for (server_name, mut server) in brings.servers {
+                if let Some(entry) = server.as_object_mut() {
+                    let own = json!({"folder": package.content, "hash": package.record.hash});
+                    entry.insert(tools_mcp::PACKAGE_KEY.to_owned(), own);
+                }
+                parts.servers.entry(server_name).or_insert(server);
             }
             if !brings.rules.is_empty() {
-                parts.rules.push((package.record.name.clone(), brings.rules));
+                parts.rules.push((name.clone(), brings.rules));
             }
         }
-        parts
+        Ok(parts)
     }
 
     /// Returns the folders of agents of the packages whose content is what the user has allowed.
-    pub(crate) fn agents(&self, ignores_files: bool) -> Vec<PathBuf> {
-        if ignores_files {
-            return Vec::new();
-        }
+    pub(crate) fn agents(&self) -> Vec<PathBuf> {
         let all = self.all().unwrap_or_default().into_iter();
         let usable = all.filter(|package| package.brings().is_ok_and(|brings| !brings.agents.is_empty()));
         usable.map(|package| package.folder(content::AGENTS)).collect()
@@ -214,8 +269,12 @@ impl Packages {
                 wanted.insert(package.folder(content::PLUGINS).join(name), hash.clone());
             }
         }
+        let damaged = self.damaged()?;
+        let is_known = |folder: &Path| {
+            damaged.iter().all(|package| !folder.starts_with(self.folder.join(&package.name)))
+        };
         for plugin in stored.iter().filter(|plugin| self.contains(&plugin.folder)) {
-            if !wanted.contains_key(&plugin.folder) {
+            if !wanted.contains_key(&plugin.folder) && is_known(&plugin.folder) {
                 store.forget(&plugin.folder)?;
             }
         }
@@ -252,16 +311,18 @@ impl Packages {
 }
 
 /// Reads the record of a package.
-fn package(folder: &Path) -> Result<Package, Failure> {
-    let path = folder.join(RECORD);
+fn package(folder: &Path) -> Result<Package, DamagedPackage> {
     let damaged = |problem: &dyn std::fmt::Display| {
-        let path = tool::visible(&path.display().to_string());
-        Failure::from(format!("{path} is damaged or of a later version ({problem}); move its folder away"))
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        DamagedPackage { name, problem: tool::visible(&problem.to_string()) }
     };
-    let text = std::fs::read(&path).map_err(|error| damaged(&error))?;
+    let text = std::fs::read(folder.join(RECORD)).map_err(|error| damaged(&error))?;
     let record: Record = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
-    if record.version != VERSION || Some(record.name.as_ref()) != folder.file_name() {
-        return Err(damaged(&"version or name"));
+    if record.version != VERSION {
+        return Err(damaged(&format_args!("version {}", record.version)));
+    }
+    if Some(record.name.as_ref()) != folder.file_name() {
+        return Err(damaged(&"it names another package"));
     }
     Ok(Package { record, content: folder.join(CONTENT) })
 }

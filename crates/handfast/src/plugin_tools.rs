@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::{DuplicateTool, Engine};
 use plugins::{PluginFolder, StoredPlugin};
-use tool::{Owner, dynamic_tool};
+use tool::{DynamicTool as _, Owner, dynamic_tool};
 use tools_plugins::{PluginProcesses, PluginTool};
 
 use crate::plugin_places::PluginPlaces;
@@ -25,6 +25,8 @@ pub(crate) struct PluginTools {
     /// True if the plugins of the workspace may be tools, because its configuration is trusted.
     uses_workspace: bool,
     processes: Arc<PluginProcesses>,
+    /// Names of the built-in tools of every dialect, which no plugin takes.
+    built_in: BTreeSet<&'static str>,
     known: BTreeMap<PathBuf, (String, Option<String>)>,
     told: BTreeSet<String>,
 }
@@ -36,8 +38,10 @@ impl PluginTools {
         toolset: Toolset,
         uses_workspace: bool,
         processes: Arc<PluginProcesses>,
+        built_in: BTreeSet<&'static str>,
     ) -> Self {
-        Self { places, toolset, uses_workspace, processes, known: BTreeMap::new(), told: BTreeSet::new() }
+        let (known, told) = (BTreeMap::new(), BTreeSet::new());
+        Self { places, toolset, uses_workspace, processes, built_in, known, told }
     }
 
     /// Makes the tools of the runtime agree with the enabled plugins. Tells each problem once.
@@ -76,12 +80,17 @@ impl PluginTools {
 
     /// Replaces the tool of one plugin. Each is a group, so that a wrong one keeps no other one out.
     fn replace(&mut self, engine: &Engine, folder: &Path, tool: Option<PluginTool>, warn: Warn) {
-        let tools = tool.into_iter().map(dynamic_tool).collect();
+        let taken = tool.as_ref().map(|tool| tool.spec().name).filter(|name| self.built_in.contains(name));
+        let tools = tool.filter(|_| taken.is_none()).into_iter().map(dynamic_tool).collect();
         let mut tools = self.toolset.only_dry_runs(tools);
         tools.retain(|tool| !self.toolset.read_only || tool.spec().class.reads_only);
         self.processes.end_of(folder);
         let group = format!("plugin {}", tool::path_text(folder));
-        if let Err(DuplicateTool(name)) = engine.registry().replace_group(&group, tools) {
+        let taken = taken.map(str::to_owned).or_else(|| {
+            let DuplicateTool(name) = engine.registry().replace_group(&group, tools).err()?;
+            Some(name)
+        });
+        if let Some(name) = taken {
             // The earlier tool of the group must not stay in place of the new one.
             let _none = engine.registry().replace_group(&group, Vec::new());
             self.tell(

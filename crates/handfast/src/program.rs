@@ -1,17 +1,21 @@
 //! The program: from its command line to its exit code.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
+use crate::compose::RUN_JAVASCRIPT;
 use crate::{cli, cli_options, commands, host_environment, report, run_secrets};
 
 /// Runs the whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
     // A parent process may have blocked signals. Handfast could then not be ended by one.
     sandbox::unblock_signals();
+    run_javascript();
     let cli = match cli_options::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -31,6 +35,17 @@ pub fn main() -> ExitCode {
             report::print_chain(failure.error.as_ref());
             ExitCode::from(failure.exit_code)
         }
+    }
+}
+
+/// Runs a script and ends this process, if the arguments say so. Comes before everything else, because there is neither
+/// a configuration nor a state folder in the script's cell.
+fn run_javascript() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().as_deref() == Some(OsStr::new(RUN_JAVASCRIPT))
+        && let (Some(folder), None) = (arguments.next(), arguments.next())
+    {
+        javascript::run(Path::new(&folder));
     }
 }
 

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use policy::{Policy, Source};
 use store_api::{Hash, Store};
 use tool::{AnyTool, Owner, Place, Stop};
+use tools_data::PackageFolders;
 
 use crate::at_start::{self, AtStart};
 use crate::config::{MANAGED_FILE, USER_FILE, WORKSPACE_FILE};
@@ -22,6 +23,7 @@ use crate::configuration::{Configuration, compile};
 use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::out_of_reach::{keep_closed, keep_key_away};
+use crate::packages::Packages;
 use crate::report::{chain, note, warn};
 use crate::run_options::RunOptions;
 
@@ -45,6 +47,8 @@ pub(crate) struct Reload {
     pub(crate) limits: Vec<(&'static str, u64)>,
     /// Patterns of the databases that the server opened.
     pub(crate) closed: Vec<String>,
+    /// Folders of skills of packages, which the tools use.
+    pub(crate) skills: PackageFolders,
     /// State of the files that the configuration in force was read from.
     pub(crate) taken: Stamps,
 }
@@ -85,7 +89,7 @@ impl Stamps {
     pub(crate) fn of(
         options: &RunOptions,
         host_environment: &HostEnvironment,
-        place: &Place,
+        (place, state): (&Place, &Path),
         store: &dyn Store,
     ) -> Self {
         let mut paths = vec![PathBuf::from(MANAGED_FILE)];
@@ -93,6 +97,7 @@ impl Stamps {
         if !options.ignores_files {
             paths.extend(host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE)));
             paths.push(workspace.clone());
+            paths.push(Packages::folder_in(state));
         }
         let files = paths.into_iter().map(|path| (path.clone(), Stamp::of(&path))).collect();
         // If the trust cannot be read now, the next look finds it.
@@ -196,7 +201,7 @@ impl Reload {
     }
 
     fn stamps(&self, store: &dyn Store) -> Stamps {
-        Stamps::of(&self.options, &self.host_environment, &self.place, store)
+        Stamps::of(&self.options, &self.host_environment, (&self.place, &self.state), store)
     }
 
     /// Takes the configuration in this state of its files. If they change meanwhile, nothing is
@@ -218,6 +223,7 @@ impl Reload {
         }
         let limits = at_start::limits(&policy);
         engine.replace_policy(policy)?;
+        self.skills.follow(&configuration.needed.skills.packages);
         for warning in warnings.into_inner() {
             warn(&warning);
         }

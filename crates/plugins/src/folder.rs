@@ -96,67 +96,62 @@ impl PluginFolder {
     /// # Errors
     /// [`FolderError`]
     pub fn read_only_of(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Self, FolderError> {
-        let unreadable = |path: &Path, errno: rustix::io::Errno| FolderError::Unreadable {
-            path: tool::path_text(path),
-            source: errno.into(),
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
-            rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR => {
-                FolderError::NotRegular { path: tool::path_text(path) }
-            }
-            errno => unreadable(path, errno),
-        })?;
         let mut files = BTreeMap::new();
         let mut left = LARGEST_FOLDER;
-        let mut folders = vec![(String::new(), 0_usize)];
-        while let Some((folder, depth)) = folders.pop() {
-            let open = |flags, inside: &str| {
-                beneath::open(root.as_fd(), Path::new(inside), flags, beneath::Through::Nothing)
-            };
-            let listed = open(flags, &folder).map_err(|errno| unreadable(Path::new(&folder), errno))?;
-            let entries = Dir::new(listed).map_err(|errno| unreadable(Path::new(&folder), errno))?;
-            for entry in entries {
-                let entry = entry.map_err(|errno| unreadable(Path::new(&folder), errno))?;
-                let name = entry.file_name().to_string_lossy();
-                if name == "." || name == ".." {
-                    continue;
-                }
-                if folder.is_empty() && !is_wanted(&name) {
-                    continue;
-                }
-                let inside = if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
-                if entry.file_name().to_str().is_err() || inside.len() > LONGEST_PATH || depth > DEEPEST {
-                    return Err(FolderError::Path { path: tool::visible(&inside) });
-                }
-                if files.len() + folders.len() >= MOST_FILES {
-                    return Err(FolderError::TooMany);
-                }
-                let no_wait = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
-                let opened = open(no_wait, &inside).map_err(|errno| match errno {
-                    rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NXIO => {
-                        FolderError::NotRegular { path: tool::visible(&inside) }
-                    }
-                    errno => unreadable(Path::new(&inside), errno),
-                })?;
-                let facts = fstat(&opened).map_err(|errno| unreadable(Path::new(&inside), errno))?;
-                match FileType::from_raw_mode(facts.st_mode) {
-                    FileType::Directory => folders.push((inside, depth + 1)),
-                    FileType::RegularFile => {
-                        let content = content(opened, left).map_err(|source| FolderError::Unreadable {
-                            path: tool::visible(&inside),
-                            source,
-                        })?;
-                        left = left.checked_sub(content.len() as u64).ok_or(FolderError::TooLarge)?;
-                        let is_executable = facts.st_mode & 0o100 != 0;
-                        files.insert(inside, PluginFile { content, is_executable });
-                    }
-                    _ => return Err(FolderError::NotRegular { path: tool::visible(&inside) }),
-                }
-            }
-        }
+        walk(path, is_wanted, |inside, opened, is_executable| {
+            let content = content(opened, left).map_err(|source| unreadable_file(inside, source))?;
+            left = left.checked_sub(content.len() as u64).ok_or(FolderError::TooLarge)?;
+            files.insert(inside.to_owned(), PluginFile { content, is_executable });
+            Ok(())
+        })?;
         let hash = hash(&files);
         Ok(Self { path: path.to_owned(), files, hash })
+    }
+
+    /// Returns the hash that [`read`](Self::read) would give, without the content of more than a piece of a file in
+    /// memory.
+    ///
+    /// # Errors
+    /// [`FolderError`]
+    pub fn hash_of(path: &Path) -> Result<String, FolderError> {
+        let mut files = BTreeMap::new();
+        walk(
+            path,
+            |_| true,
+            |inside, _, is_executable| {
+                files.insert(inside.to_owned(), is_executable);
+                Ok(())
+            },
+        )?;
+        let root = open_root(path)?;
+        let mut hasher = ContentHasher::default();
+        let (mut left, mut piece) = (LARGEST_FOLDER, vec![0_u8; PIECE]);
+        for (inside, is_executable) in files {
+            let failed = |source: io::Error| unreadable_file(&inside, source);
+            let opened =
+                beneath::open(root.as_fd(), Path::new(&inside), FILE_FLAGS, beneath::Through::Nothing);
+            let mut file = File::from(opened.map_err(|errno| failed(errno.into()))?);
+            let facts = file.metadata().map_err(failed)?;
+            if !facts.is_file() {
+                return Err(FolderError::NotRegular { path: tool::visible(&inside) });
+            }
+            left = left.checked_sub(facts.len()).ok_or(FolderError::TooLarge)?;
+            hasher.file(&inside, is_executable, facts.len());
+            let mut hashed = 0;
+            loop {
+                let count = file.read(&mut piece).map_err(failed)?;
+                if count == 0 {
+                    break;
+                }
+                hashed += count as u64;
+                hasher.content(&piece[..count]);
+            }
+            if hashed != facts.len() {
+                // The hash has the length before the content.
+                return Err(failed(io::Error::other("it changed while it was read; try again")));
+            }
+        }
+        Ok(hasher.finish())
     }
 
     /// Makes the content of a folder that does not exist yet, of texts that are no programs by themselves.
@@ -198,6 +193,12 @@ impl PluginFolder {
     /// Returns a stamp of a folder, which differs after every change of a file that leaves a trace in the file
     /// system. Reads no content. `None` if the folder cannot be listed, or has too many entries.
     pub fn stamp(path: &Path) -> Option<String> {
+        Some(Self::dated_stamp(path)?.0)
+    }
+
+    /// Returns the stamp with the time of the latest change that it covers, in seconds and nanoseconds.
+    pub(crate) fn dated_stamp(path: &Path) -> Option<(String, (i64, i64))> {
+        let mut latest = (i64::MIN, 0);
         let mut hasher = blake3::Hasher::new();
         let mut folders = vec![path.to_owned()];
         let mut seen = 0;
@@ -218,12 +219,14 @@ impl PluginFolder {
                 for number in [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()] {
                     hasher.update(&number.to_le_bytes());
                 }
+                latest =
+                    latest.max((facts.ctime(), facts.ctime_nsec())).max((facts.mtime(), facts.mtime_nsec()));
                 if facts.is_dir() {
                     folders.push(entry.path());
                 }
             }
         }
-        Some(hasher.finalize().to_hex().to_string())
+        Some((hasher.finalize().to_hex().to_string(), latest))
     }
 
     /// Reads the manifest among the files.
@@ -256,6 +259,101 @@ impl PluginFolder {
     }
 }
 
+impl Manifest {
+    /// Reads the manifest in a folder whose hash is known to be that of a plugin.
+    ///
+    /// # Errors
+    /// [`FolderError`]
+    pub fn of_folder(folder: &Path) -> Result<Self, FolderError> {
+        let text = match std::fs::read_to_string(folder.join(MANIFEST_FILE)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FolderError::NoManifest),
+            Err(error) => return Err(unreadable_file(MANIFEST_FILE, error)),
+        };
+        Ok(Self::parse(&text, |path| folder.join(path).is_file())?)
+    }
+}
+
+/// Flags with which a file of a plugin is opened: no link is followed, and nothing waits for a pipe.
+const FILE_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
+
+/// Flags with which a folder is opened.
+const FOLDER_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
+/// Bytes of a file that are hashed at once.
+const PIECE: usize = 64 * 1024;
+
+fn unreadable(path: &Path, errno: rustix::io::Errno) -> FolderError {
+    FolderError::Unreadable { path: tool::path_text(path), source: errno.into() }
+}
+
+fn unreadable_file(inside: &str, source: io::Error) -> FolderError {
+    FolderError::Unreadable { path: tool::visible(inside), source }
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, FolderError> {
+    rustix::fs::open(path, FOLDER_FLAGS, Mode::empty()).map_err(|errno| match errno {
+        rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR => {
+            FolderError::NotRegular { path: tool::path_text(path) }
+        }
+        errno => unreadable(path, errno),
+    })
+}
+
+/// Visits the files of those entries of a folder that are wanted, and of the folders below them, in any order. A file
+/// comes with its path in the folder, its descriptor, and whether it may be executed.
+fn walk(
+    path: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+    mut visit: impl FnMut(&str, OwnedFd, bool) -> Result<(), FolderError>,
+) -> Result<(), FolderError> {
+    let root = open_root(path)?;
+    let mut count = 0;
+    let mut folders = vec![(String::new(), 0_usize)];
+    while let Some((folder, depth)) = folders.pop() {
+        let open = |flags, inside: &str| {
+            beneath::open(root.as_fd(), Path::new(inside), flags, beneath::Through::Nothing)
+        };
+        let listed = open(FOLDER_FLAGS, &folder).map_err(|errno| unreadable(Path::new(&folder), errno))?;
+        let entries = Dir::new(listed).map_err(|errno| unreadable(Path::new(&folder), errno))?;
+        for entry in entries {
+            let entry = entry.map_err(|errno| unreadable(Path::new(&folder), errno))?;
+            let name = entry.file_name().to_string_lossy();
+            if name == "." || name == ".." {
+                continue;
+            }
+            if folder.is_empty() && !is_wanted(&name) {
+                continue;
+            }
+            let inside = if folder.is_empty() { name.to_string() } else { format!("{folder}/{name}") };
+            if entry.file_name().to_str().is_err() || inside.len() > LONGEST_PATH || depth > DEEPEST {
+                return Err(FolderError::Path { path: tool::visible(&inside) });
+            }
+            if count + folders.len() >= MOST_FILES {
+                return Err(FolderError::TooMany);
+            }
+            let opened = open(FILE_FLAGS, &inside).map_err(|errno| match errno {
+                rustix::io::Errno::LOOP | rustix::io::Errno::XDEV | rustix::io::Errno::NXIO => {
+                    FolderError::NotRegular { path: tool::visible(&inside) }
+                }
+                errno => unreadable(Path::new(&inside), errno),
+            })?;
+            let facts = fstat(&opened).map_err(|errno| unreadable(Path::new(&inside), errno))?;
+            match FileType::from_raw_mode(facts.st_mode) {
+                FileType::Directory => folders.push((inside, depth + 1)),
+                FileType::RegularFile => {
+                    visit(&inside, opened, facts.st_mode & 0o100 != 0)?;
+                    count += 1;
+                }
+                _ => return Err(FolderError::NotRegular { path: tool::visible(&inside) }),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Reads a file. One byte beyond the limit is enough to know that it is too large.
 fn content(file: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
@@ -263,19 +361,42 @@ fn content(file: OwnedFd, most: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns the hash of files. Each part is preceded by its length, so that no two folders give the same bytes.
-fn hash(files: &BTreeMap<String, PluginFile>) -> String {
-    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-    let mut part = |bytes: &[u8]| {
-        hasher.update(&(bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    for (path, file) in files {
-        part(path.as_bytes());
-        part(&[u8::from(file.is_executable)]);
-        part(&file.content);
+/// Hash of files, in the order of their paths. Each part is preceded by its length, so that no two folders give the same
+/// bytes.
+struct ContentHasher(blake3::Hasher);
+
+impl Default for ContentHasher {
+    fn default() -> Self {
+        Self(blake3::Hasher::new_derive_key(CONTEXT))
     }
-    hasher.finalize().to_hex().to_string()
+}
+
+impl ContentHasher {
+    /// Begins a file, whose content of `length` bytes follows.
+    fn file(&mut self, path: &str, is_executable: bool, length: u64) {
+        for part in [path.as_bytes(), &[u8::from(is_executable)]] {
+            self.0.update(&(part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
+        self.0.update(&length.to_le_bytes());
+    }
+
+    fn content(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    fn finish(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}
+
+fn hash(files: &BTreeMap<String, PluginFile>) -> String {
+    let mut hasher = ContentHasher::default();
+    for (path, file) in files {
+        hasher.file(path, file.is_executable, file.content.len() as u64);
+        hasher.content(&file.content);
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod difference;
 mod discovery;
 mod fields;
 mod folder;
+mod known_hashes;
 mod manifest;
 mod name;
 mod scaffold;

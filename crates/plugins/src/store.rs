@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use locks::{FileLock, Kind};
 use serde::{Deserialize, Serialize};
 
-use crate::folder::PluginFolder;
+use crate::folder::{FolderError, PluginFolder};
+use crate::known_hashes::KnownHashes;
 
 /// Number of failures in a row after which a plugin is quarantined.
 pub const FAILURES_BEFORE_QUARANTINE: u32 = 3;
@@ -80,6 +81,9 @@ pub struct PluginState {
     /// True if the folder is that of a project for self-development.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_project: bool,
+    /// True from the decision of a human about a new plugin until its files are in place. A start ends this state.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pending: bool,
 }
 
 /// Quarantine of a plugin. Enabling the plugin ends it.
@@ -141,13 +145,21 @@ impl PluginStore {
         self.folder.join("copies").join(hash)
     }
 
+    /// Returns the hash of a folder's content. Reads no file of the folder if its hash is known from before.
+    ///
+    /// # Errors
+    /// [`FolderError`] if the folder is no plugin.
+    pub fn hash_of(&self, folder: &Path) -> Result<String, FolderError> {
+        KnownHashes::at(self.folder.clone()).hash_of(folder)
+    }
+
     /// Allows this content of a plugin and enables it. Ends its quarantine.
     ///
     /// # Errors
     /// [`StoreFault`]; the earlier state then stays.
     pub fn enable(&self, name: &str, content: &PluginFolder, now: Timestamp) -> Result<(), StoreFault> {
         let in_project = self.of(&content.path)?.is_some_and(|state| state.in_project);
-        self.allow((name, in_project), content, now, None)
+        self.allow((name, in_project, false), content, now, None)
     }
 
     /// Allows this content of a new plugin of a project, which is taken back if one of its first runs fails.
@@ -160,12 +172,42 @@ impl PluginStore {
         content: &PluginFolder,
         now: Timestamp,
     ) -> Result<(), StoreFault> {
-        self.allow((name, true), content, now, Some(FIRST_RUNS))
+        self.allow((name, true, false), content, now, Some(FIRST_RUNS))
+    }
+
+    /// Records that a human has allowed this content of a new plugin of a project, before its files are in place.
+    /// [`enable_on_trial`](Self::enable_on_trial) follows, or after a kill [`settle_pending`](Self::settle_pending).
+    ///
+    /// # Errors
+    /// [`StoreFault`]; the earlier state then stays.
+    pub fn intend(&self, name: &str, content: &PluginFolder, now: Timestamp) -> Result<(), StoreFault> {
+        self.allow((name, true, true), content, now, Some(FIRST_RUNS))
+    }
+
+    /// Finishes what a killed process has intended: plugins whose files are in place, as they were allowed, are enabled,
+    /// and the others are forgotten.
+    ///
+    /// # Errors
+    /// [`StoreFault`]
+    pub fn settle_pending(&self) -> Result<(), StoreFault> {
+        if self.read()?.plugins.values().all(|state| !state.is_pending) {
+            return Ok(());
+        }
+        self.change(|written| {
+            written.plugins.retain(|folder, state| {
+                let is_there = || PluginFolder::hash_of(folder).is_ok_and(|hash| hash == state.hash);
+                !state.is_pending || is_there()
+            });
+            for state in written.plugins.values_mut().filter(|state| state.is_pending) {
+                (state.is_pending, state.is_enabled) = (false, true);
+            }
+            Ok(())
+        })
     }
 
     fn allow(
         &self,
-        (name, in_project): (&str, bool),
+        (name, in_project, is_pending): (&str, bool, bool),
         content: &PluginFolder,
         now: Timestamp,
         first_runs_left: Option<u32>,
@@ -174,7 +216,7 @@ impl PluginStore {
             self.copy(content)?;
             let state = PluginState {
                 name: name.to_owned(),
-                is_enabled: true,
+                is_enabled: !is_pending,
                 hash: content.hash.clone(),
                 allowed_at: now,
                 failures: 0,
@@ -182,6 +224,7 @@ impl PluginStore {
                 quarantine: None,
                 first_runs_left,
                 in_project,
+                is_pending,
             };
             written.plugins.insert(content.path.clone(), state);
             Ok(())
@@ -297,7 +340,7 @@ impl PluginStore {
     /// Copies allowed content, unless there is a copy of it.
     fn copy(&self, content: &PluginFolder) -> io::Result<()> {
         let target = self.copy_of(&content.hash);
-        if PluginFolder::read(&target).is_ok_and(|copy| copy.hash == content.hash) {
+        if PluginFolder::hash_of(&target).is_ok_and(|hash| hash == content.hash) {
             return Ok(());
         }
         let around = self.folder.join("copies");
@@ -331,121 +374,4 @@ impl PluginStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Place {
-        store: PluginStore,
-        source: tempfile::TempDir,
-        _state: tempfile::TempDir,
-    }
-
-    fn place() -> Place {
-        let (state, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::fs::write(source.path().join("main.sh"), "one").unwrap();
-        Place { store: PluginStore::at(state.path().join("plugins")), source, _state: state }
-    }
-
-    impl Place {
-        fn content(&self) -> PluginFolder {
-            PluginFolder::read(self.source.path()).unwrap()
-        }
-
-        fn enable(&self) -> PluginFolder {
-            let content = self.content();
-            self.store.enable("p", &content, Timestamp::UNIX_EPOCH).unwrap();
-            content
-        }
-
-        fn copies(&self) -> usize {
-            std::fs::read_dir(self.store.folder.join("copies")).unwrap().count()
-        }
-    }
-
-    #[test]
-    fn allowed_content_is_copied_and_a_later_change_does_not_reach_the_copy() {
-        let place = place();
-        let first = place.enable();
-        std::fs::write(place.source.path().join("main.sh"), "two").unwrap();
-        let copy = PluginFolder::read(&place.store.copy_of(&first.hash)).unwrap();
-        assert_eq!(copy.hash, first.hash);
-        assert_ne!(place.content().hash, first.hash);
-        let second = place.enable();
-        assert_eq!(place.store.of(place.source.path()).unwrap().unwrap().hash, second.hash);
-        assert_eq!(place.copies(), 1, "the copy of the earlier content is gone");
-        place.store.forget(place.source.path()).unwrap();
-        assert_eq!((place.store.all().unwrap().len(), place.copies()), (0, 0));
-    }
-
-    #[test]
-    fn failures_in_a_row_lead_to_quarantine_and_a_success_between_them_does_not() {
-        let place = place();
-        let (hash, folder) = (place.enable().hash, place.source.path());
-        let fail =
-            || place.store.note_failure(folder, &hash, "crash\u{1b}[2J", Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!((fail().failures, fail().quarantine), (1, None));
-        place.store.note_success(folder, &hash).unwrap();
-        assert_eq!((fail().failures, fail().quarantine), (1, None));
-        let reason = fail().quarantine.unwrap().reason;
-        assert!(reason.contains("crash") && !reason.contains('\u{1b}'), "{reason}");
-        place.enable();
-        let state = place.store.of(folder).unwrap().unwrap();
-        assert_eq!((state.failures, state.quarantine), (0, None));
-        let other = place.store.note_failure(folder, "another hash", "x", Timestamp::UNIX_EPOCH);
-        assert!(
-            matches!(other, Err(StoreFault::Unknown)),
-            "a call of earlier content says nothing of this one"
-        );
-    }
-
-    #[test]
-    fn a_failure_in_the_first_runs_takes_a_new_plugin_back_and_a_later_one_does_not() {
-        let place = place();
-        let (content, folder) = (place.content(), place.source.path());
-        let fail = || {
-            place.store.note_failure(folder, &content.hash, "crash", Timestamp::UNIX_EPOCH).unwrap();
-            place.store.of(folder).unwrap().unwrap()
-        };
-        let begin = || place.store.enable_on_trial("p", &content, Timestamp::UNIX_EPOCH).unwrap();
-        begin();
-        for _ in 1..FIRST_RUNS {
-            place.store.note_success(folder, &content.hash).unwrap();
-        }
-        let state = fail();
-        let reason = state.quarantine.unwrap().reason;
-        assert!(!state.is_enabled && reason.contains("taken back") && reason.contains("crash"), "{reason}");
-        begin();
-        for _ in 0..FIRST_RUNS {
-            place.store.note_success(folder, &content.hash).unwrap();
-        }
-        let state = fail();
-        assert_eq!((state.is_enabled, state.failures, state.quarantine), (true, 1, None));
-    }
-
-    #[test]
-    fn what_a_killed_process_leaves_counts_for_nothing() {
-        let place = place();
-        let first = place.enable();
-        let copies = place.store.folder.join("copies");
-        std::fs::create_dir(copies.join(".partial-x")).unwrap();
-        std::fs::write(copies.join(".partial-x/main.sh"), "half").unwrap();
-        std::fs::create_dir(copies.join("a".repeat(64))).unwrap();
-        std::fs::write(place.store.folder.join(".partial-y"), "{\"version\":1,\"plu").unwrap();
-        assert_eq!(place.store.of(place.source.path()).unwrap().unwrap().hash, first.hash);
-        place.enable();
-        assert_eq!(place.copies(), 1);
-        assert!(!place.store.folder.join(".partial-y").exists());
-    }
-
-    #[test]
-    fn it_refuses_a_damaged_state() {
-        let place = place();
-        place.enable();
-        for text in ["{", "{\"version\":2,\"plugins\":{}}"] {
-            std::fs::write(place.store.folder.join(STATE_FILE), text).unwrap();
-            let fault = place.store.all().unwrap_err().to_string();
-            assert!(fault.contains("move it away"), "{fault}");
-            assert!(place.store.disable(place.source.path()).is_err());
-        }
-    }
-}
+mod tests;

@@ -50,6 +50,7 @@ mod direct_writes;
 mod egress_listener;
 mod enforcement;
 mod error;
+mod found_program;
 mod hint;
 mod home;
 mod identity;
@@ -91,6 +92,7 @@ pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 pub use error::SandboxError;
+pub use found_program::FoundProgram;
 pub use home::{ExclusiveHome, KeptHome};
 pub use isolation::{CellHost, Isolation, IsolationChoice, try_namespaces};
 pub use late_mask::LateMasks;

@@ -111,28 +111,24 @@ impl Roots {
         self.all.get(at).is_some_and(|root| root.at != root.real)
     }
 
-    /// Returns the resolved ones of `paths` that lie in no root. The cell may show them as part of
-    /// a system folder.
-    pub(crate) fn outside(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SandboxError> {
-        let mut found = Vec::new();
-        for path in paths {
-            if let Some(real) = resolved(path)?
-                && !self.all().any(|root| real.starts_with(&root.real))
-            {
-                found.push(real);
-            }
-        }
-        Ok(found)
-    }
-
     /// Maps `paths` into the cell: each path, and every other name that a root gives it, with its
     /// root. Missing paths are skipped.
     pub(crate) fn inside(&self, paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, PathBuf>, SandboxError> {
-        let mut found = BTreeMap::new();
+        Ok(self.places(paths)?.0)
+    }
+
+    /// Maps `paths` into the cell, as [`inside`](Self::inside) does. Also returns the resolved ones
+    /// that lie in no root: the cell may show them as part of a system folder.
+    ///
+    /// Resolves each path once, because there may be hundreds.
+    pub(crate) fn places(&self, paths: &[PathBuf]) -> Result<Places, SandboxError> {
+        let (mut found, mut outside) = (BTreeMap::new(), Vec::new());
         for path in paths {
             let Some(real) = resolved(path)? else { continue };
+            let mut is_inside = false;
             for root in self.all() {
                 if let Ok(below) = real.strip_prefix(&root.real) {
+                    is_inside = true;
                     let at = if below.as_os_str().is_empty() { root.at.clone() } else { root.at.join(below) };
                     // The innermost of nested roots counts.
                     let innermost = found.entry(at).or_insert_with(|| root.at.clone());
@@ -141,10 +137,16 @@ impl Roots {
                     }
                 }
             }
+            if !is_inside {
+                outside.push(real);
+            }
         }
-        Ok(found)
+        Ok((found, outside))
     }
 }
+
+/// Paths in roots, each with its root, and resolved paths in no root.
+type Places = (BTreeMap<PathBuf, PathBuf>, Vec<PathBuf>);
 
 fn resolved(path: &Path) -> Result<Option<PathBuf>, SandboxError> {
     match fs::canonicalize(path) {

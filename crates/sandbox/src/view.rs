@@ -182,12 +182,13 @@ impl View {
 
     /// Hides the content of these paths, under every name in the cell.
     fn cover_all(&mut self, paths: &[PathBuf], roots: &Roots) -> Result<(), SandboxError> {
-        for (path, root) in roots.inside(paths)? {
+        let (inside, outside) = roots.places(paths)?;
+        for (path, root) in inside {
             // The path may not exist under a second name of a root; but then it exists under the
             // first name, where its cover is required.
             self.cover(&path, !roots.is_alias(&root))?;
         }
-        for path in roots.outside(paths)? {
+        for path in outside {
             self.cover(&path, false)?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 mod exchange;
 mod language;
+mod next_script;
 mod real_programs;
 mod run_code;
 mod running;
@@ -16,8 +17,10 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tool::{AnyTool, ErasedTool};
 
+use next_script::NextScripts;
 use real_programs::RealPrograms;
 
+pub use language::JavaScriptEngine;
 pub use run_code::RunCode;
 
 /// Maximum number of scripts that run at the same time. Further ones wait.
@@ -29,12 +32,15 @@ pub struct Scripts {
     folder: PathBuf,
     permits: Semaphore,
     programs: RealPrograms,
+    engine: Option<JavaScriptEngine>,
+    next: NextScripts,
 }
 
 impl Scripts {
-    /// Creates the place. The folder need not exist.
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, permits: Semaphore::new(MOST_SCRIPTS), programs: RealPrograms::default() }
+    /// Creates the place. The folder need not exist. Without an engine, scripts in JavaScript need Node.
+    pub fn new(folder: PathBuf, engine: Option<JavaScriptEngine>) -> Self {
+        let (programs, next) = (RealPrograms::default(), NextScripts::default());
+        Self { folder, permits: Semaphore::new(MOST_SCRIPTS), programs, engine, next }
     }
 }
 

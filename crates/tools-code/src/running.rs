@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::{
-    CellRequest, CellSource, Exit, Lifetime, LimitInForce, PipedAs, PipedProgram, ProgramFolder, ProgramPipes,
+    CellHost, CellRequest, CellSource, CellSpec, Exit, Lifetime, LimitInForce, PipedAs, PipedProgram,
+    ProgramFolder, ProgramPipes,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tool::{Code, Context, EffectState, InnerCalls, StopReason, ToolError};
+use tool::{Code, Context, EffectState, InnerCalls, Owner, StopReason, Threads, ToolError};
 
 use crate::Scripts;
 use crate::exchange::{self, LONGEST_LINE, Lines, Message};
-use crate::language::Language;
-use crate::real_programs::{self, RealPrograms};
+use crate::language::{Interpreter, Language, missing};
+use crate::real_programs;
 use crate::signatures::signatures;
 
 /// Maximum number of calls of one script.
@@ -96,16 +97,24 @@ pub(crate) async fn run(
         reason = stopped.clone().reason() => return Err(reason.into()),
     };
     let source = context.service::<CellSource>()?;
-    let (place, known) = (scripts.clone(), signatures(&calls.tools()));
+    let (place, known, owner) = (scripts.clone(), signatures(&calls.tools()), source.owner().to_owned());
     let started = tokio::task::spawn_blocking(move || start(&place, &source, language, &code, &known));
-    let (program, pipes, ended, wrapper) =
+    let Started { program, pipes, ended, wrapper, cell } =
         started.await.map_err(|panic| ToolError::internal("the script was not started").because(panic))??;
-    let programs = wrapper.map(|wrapper| (&scripts.programs, wrapper));
+    let programs = wrapper.map(|wrapper| (scripts.as_ref(), wrapper));
     let mut script = Script { context, calls: calls.as_ref().as_ref(), made: 0, failed: 0, programs };
     let end = script.serve(&program, pipes, ended, stopped).await;
     let (made, failed) = (script.made, script.failed);
-    let closed = tokio::task::spawn_blocking(move || close(&program)).await;
-    let closed = closed.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
+    let closed = tokio::task::spawn_blocking(move || {
+        let closed = close(&program);
+        // Without a cell to prepare, the folder is removed here.
+        (closed, cell.map(|cell| (program, cell)))
+    });
+    let (closed, after) =
+        closed.await.map_err(|panic| ToolError::internal("the script was not ended").because(panic))?;
+    if let Some((program, cell)) = after {
+        prepare_next(context, scripts.clone(), owner, program, cell);
+    }
     let (text, truncated, exit, exceeded) = closed.map_err(|error| {
         ToolError::new(Code::Runtime, "the output of the script cannot be read").because(error)
     })?;
@@ -127,9 +136,7 @@ pub(crate) async fn run(
         End::Stopped(reason) => Err(with_output(reason.into())),
         End::Failed(error) => Err(with_output(error)),
         End::Gone if exit_code == NOT_FOUND && made == 0 => {
-            let message = format!("there is no {} for scripts here", language.program());
-            Err(with_output(ToolError::new(Code::Unavailable, message))
-                .hint("use the other language, or call the tools one by one"))
+            Err(with_output(missing(language, scripts.engine.is_some())))
         }
         End::Gone if is_killed && exceeded.is_some() => {
             let limit = exceeded.map(|limit| limit.to_string()).unwrap_or_default();
@@ -165,8 +172,38 @@ impl Stopped {
     }
 }
 
-/// Running script, its pipes, its end, and the wrapper that starts its program, if that is one.
-type Started = (PipedProgram, ProgramPipes, watch::Receiver<bool>, Option<PathBuf>);
+/// A running script.
+struct Started {
+    program: PipedProgram,
+    pipes: ProgramPipes,
+    ended: watch::Receiver<bool>,
+    /// Wrapper that starts its program, if that is one.
+    wrapper: Option<PathBuf>,
+    /// Cell of the script, if a similar one can be prepared for the next script.
+    cell: Option<(CellSpec, CellHost)>,
+}
+
+/// Removes the folder of a script that has ended, and prepares the next script of the owner. No answer waits for this.
+fn prepare_next(
+    context: &Context,
+    scripts: Arc<Scripts>,
+    owner: String,
+    program: PipedProgram,
+    (spec, host): (CellSpec, CellHost),
+) {
+    let Ok(threads) = context.service::<Threads>() else { return };
+    // A runtime that ends needs no next script, and the folder goes with the program here.
+    let _ended = threads.start("next-script", Owner::Session(context.session.clone()), move |stop| {
+        drop(program);
+        if stop.requested().is_some() {
+            return;
+        }
+        scripts.next.prepare(&owner, &scripts.folder, (spec, &host));
+        if let Some(spawner) = &host.spawner {
+            spawner.look_after_the_ended();
+        }
+    });
+}
 
 /// Starts a script. Blocks for some milliseconds.
 fn start(
@@ -179,13 +216,12 @@ fn start(
     let of_folder = |error: io::Error| {
         ToolError::new(Code::Runtime, "the folder of the script cannot be made").because(error)
     };
-    let folder = ProgramFolder::make(&scripts.folder).map_err(of_folder)?;
+    let folder = match scripts.next.take(source.owner()) {
+        Some(folder) => folder,
+        None => ProgramFolder::make(&scripts.folder).map_err(of_folder)?,
+    };
     let path = folder.path().to_owned();
-    let (runner, script) = language.files();
-    for (name, content) in [(runner, language.bootstrap()), (script, code), ("tools.json", known)] {
-        fs::write(path.join(name), content).map_err(of_folder)?;
-    }
-    let cell = source.cell(CellRequest::apart(path.clone())).map_err(|error| {
+    let mut cell = source.cell(CellRequest::apart(path.clone())).map_err(|error| {
         match error.downcast::<ToolError>() {
             Ok(error) => *error,
             Err(error) => {
@@ -193,10 +229,21 @@ fn start(
             }
         }
     })?;
+    let interpreter = Interpreter::of(language, scripts.engine.as_ref(), &cell.0)?;
+    if let Interpreter::BuiltIn(engine) = &interpreter
+        && !sandbox::is_of_system(&engine.program)
+    {
+        cell.0.read_only.push(engine.program.clone());
+    }
+    let (runner, script) = interpreter.files();
+    for (name, content) in [(runner, interpreter.bootstrap()), (script, code), ("tools.json", known)] {
+        fs::write(path.join(name), content).map_err(of_folder)?;
+    }
     let (ended, has_ended) = watch::channel(false);
     let wrapper = real_programs::wrapper(&cell.0.search_path, language.program());
     let real = wrapper.as_deref().and_then(|wrapper| scripts.programs.behind(wrapper));
-    let words = language.words(real.unwrap_or_else(|| language.program().into()), path.join(runner));
+    let words = interpreter.words(real.unwrap_or_else(|| language.program().into()), path.join(runner));
+    let again = cell.1.spawner.is_some().then(|| cell.clone());
     let piped = PipedProgram::start(
         folder,
         cell,
@@ -210,7 +257,7 @@ fn start(
     let (program, pipes) = piped.map_err(|error| {
         ToolError::new(Code::Unavailable, "the cell of the script cannot be made").because(error)
     })?;
-    Ok((program, pipes, has_ended, wrapper))
+    Ok(Started { program, pipes, ended: has_ended, wrapper, cell: again })
 }
 
 /// Remains of a script: its text, true if that is not all, its exit status, and the limit that ended a process.
@@ -232,7 +279,7 @@ struct Script<'a> {
     made: u32,
     failed: u32,
     /// Place for the program behind this wrapper. It is taken with the first message, which precedes the script.
-    programs: Option<(&'a RealPrograms, PathBuf)>,
+    programs: Option<(&'a Scripts, PathBuf)>,
 }
 
 impl Script<'_> {
@@ -262,8 +309,8 @@ impl Script<'_> {
                 let programs = self.programs.take();
                 let answer = match message {
                     Message::Program(real) => {
-                        if let Some((programs, wrapper)) = programs {
-                            programs.note(wrapper, real);
+                        if let Some((scripts, wrapper)) = programs {
+                            scripts.programs.note(wrapper, real);
                         }
                         continue;
                     }

@@ -26,7 +26,7 @@ impl InnerCalls for NoCalls {
 
 /// Returns a maker of workspaces whose scripts run in real cells, with these programs before those of the system.
 fn place(folder: &Path, programs: Option<&Path>) -> impl Fn() -> Workspace + use<> {
-    let scripts = Arc::new(Scripts::new(folder.join("s")));
+    let scripts = Arc::new(Scripts::new(folder.join("s"), None));
     let (spool, programs) = (folder.to_owned(), programs.map(Path::to_owned));
     let source = Arc::new(CellSource::new("test".to_owned(), move |request| {
         let system = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);

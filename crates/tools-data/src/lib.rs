@@ -23,7 +23,7 @@ pub use db_write::DbWrite;
 pub use memory::Memory;
 pub use skill_list::SkillList;
 pub use skill_read::SkillRead;
-pub use skills::SkillFolders;
+pub use skills::{PackageFolders, SkillFolders};
 
 /// Returns the tools of this family, in listing order.
 ///

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use roots::{EntryKind, Folder, Guard, Refusal, Right, Root, Roots, RootsError, Step, Visit, Walk};
 use serde::Deserialize;
 use tool::{Code, Context, ToolError};
@@ -57,8 +58,29 @@ const SUSPICIOUS: [&str; 8] = [
 pub struct SkillFolders {
     /// The user's folder of skills, absolute, if any.
     pub user: Option<PathBuf>,
-    /// Folders of skills of the packages that the user has added, absolute.
-    pub packages: Vec<PathBuf>,
+    /// Folders of skills of the packages that the user has added.
+    pub packages: PackageFolders,
+}
+
+/// Folders of skills of packages, absolute. Clones share the folders, which change while a server runs.
+#[derive(Debug, Clone, Default)]
+pub struct PackageFolders(Arc<Mutex<Vec<PathBuf>>>);
+
+impl PackageFolders {
+    /// Names the folders.
+    pub fn of(folders: Vec<PathBuf>) -> Self {
+        Self(Arc::new(Mutex::new(folders)))
+    }
+
+    /// Takes the folders of another value.
+    pub fn follow(&self, other: &Self) {
+        let folders = other.all();
+        *self.0.lock() = folders;
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        self.0.lock().clone()
+    }
 }
 
 /// The origin of a skill.
@@ -159,8 +181,8 @@ pub(crate) fn all(context: &Context, folders: &SkillFolders) -> Result<Vec<Skill
     if let Some(user) = &folders.user {
         of_folder(&of_user(user)?, user, Source::User, context, &mut all)?;
     }
-    for folder in &folders.packages {
-        of_folder(&of_user(folder)?, folder, Source::Package, context, &mut all)?;
+    for folder in folders.packages.all() {
+        of_folder(&of_user(&folder)?, &folder, Source::Package, context, &mut all)?;
     }
     for text in BUILT_IN {
         let front = front(text);
@@ -236,16 +258,18 @@ impl Skill {
 
     fn roots(&self, context: &Context, folders: &SkillFolders) -> Result<Arc<Roots>, ToolError> {
         let packages = || match &self.place {
-            Place::Folder(place) => folders.packages.iter().find(|folder| place.starts_with(folder)),
+            Place::Folder(place) => {
+                folders.packages.all().into_iter().find(|folder| place.starts_with(folder))
+            }
             Place::Text(_) => None,
         };
         let own = match self.source {
-            Source::User => folders.user.as_ref(),
+            Source::User => folders.user.clone(),
             Source::Package => packages(),
             Source::Workspace | Source::BuiltIn => None,
         };
         match own {
-            Some(folder) => Ok(Arc::new(of_user(folder)?)),
+            Some(folder) => Ok(Arc::new(of_user(&folder)?)),
             None => context.service::<Roots>(),
         }
     }

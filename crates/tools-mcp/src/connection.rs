@@ -297,6 +297,9 @@ fn unreachable_because(message: String) -> (ClientError, String) {
     (ClientError::Unreachable { message }, String::new())
 }
 
+/// Variable with the folder of the package that has brought a server, for its words and its program.
+const PACKAGE_VARIABLE: &str = "PACKAGE_FOLDER";
+
 /// Starts the program of a server in its cell, on a thread that may block.
 async fn started(start: &Start<'_>, config: &StdioConfig) -> Result<(PipedProgram, ProgramPipes), String> {
     let (folder, source) = (start.parts.folder.clone(), start.source.clone());
@@ -309,6 +312,10 @@ async fn started(start: &Start<'_>, config: &StdioConfig) -> Result<(PipedProgra
         let shows = settings.shows.clone();
         let request = CellRequest { folder: own.clone(), shows, workspace: settings.workspace, is_shared };
         let (mut spec, host) = source.cell(request).map_err(|error| failed("its cell", &error))?;
+        if let Some(package) = &settings.package {
+            spec.read_only.push(package.folder.clone());
+            spec.environment.insert(PACKAGE_VARIABLE.into(), package.folder.clone().into());
+        }
         let words = words_of(&config, &spec)?;
         for (name, value) in &config.env {
             let value = expanded(value, &spec)?;

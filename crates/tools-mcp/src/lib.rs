@@ -39,7 +39,7 @@ pub use mcp_client::oauth;
 pub use parts::ServersParts;
 pub use plain_transport::{Permit, PlainTransport};
 pub use servers::McpServers;
-pub use settings::{ServerSettings, ServersSettings};
+pub use settings::{PACKAGE_KEY, PackageOfServer, ServerSettings, ServersSettings};
 pub use stored_login::{LoginSecrets, StoredLogin, needs_login};
 
 /// Maximum length of a name, in bytes. Clients put `mcp__handfast__` in front of it, and accept 64 in all.

@@ -10,8 +10,12 @@ use serde_json::{Map, Value};
 use tool::Level;
 
 /// Keys of a server that the shape of `.mcp.json` does not have.
-const OWN_KEYS: [&str; 7] =
-    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation"];
+const OWN_KEYS: [&str; 8] =
+    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation", PACKAGE_KEY];
+
+/// Key of the package that has brought a server. Only this runtime writes it: whoever hands in entries that others have
+/// written removes it.
+pub const PACKAGE_KEY: &str = "package";
 
 /// Servers of a configuration.
 #[derive(Debug, Default)]
@@ -43,8 +47,20 @@ pub struct ServerSettings {
     pub may_sample: bool,
     /// True if it may show forms to the user of the caller's program.
     pub may_elicit: bool,
+    /// Package that has brought it.
+    pub package: Option<PackageOfServer>,
     /// Hash of the whole entry, by which another server under the same key is recognised.
     pub identity: String,
+}
+
+/// Package that has brought a server. The server may read the package's files, and run them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageOfServer {
+    /// Folder with the content that the user has allowed, absolute.
+    pub folder: PathBuf,
+    /// Hash of the content. It makes the server another one when the content changes.
+    pub hash: String,
 }
 
 /// Keys of this runtime in an entry.
@@ -58,6 +74,7 @@ struct OwnKeys {
     shows: Vec<PathBuf>,
     sampling: bool,
     elicitation: bool,
+    package: Option<PackageOfServer>,
 }
 
 /// View of the workspace, as the configuration writes it.
@@ -119,6 +136,7 @@ impl ServersSettings {
                 shows: keys.shows,
                 may_sample: keys.sampling,
                 may_elicit: keys.elicitation,
+                package: keys.package,
                 identity,
             });
         }

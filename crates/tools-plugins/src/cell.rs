@@ -1,26 +1,48 @@
 //! The cell of a plugin: that of a command, with less.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use plugins::{LARGEST_ANSWER, WorkspaceUse};
 use sandbox::{CellHost, CellSpec, Command, Program, Stopper, Stream};
 
 /// File with the request in the cell's private home.
-const REQUEST: &str = ".plugin-request";
+pub(crate) const REQUEST: &str = ".plugin-request";
 /// Maximum number of bytes of standard error that are kept.
 const LARGEST_ERROR_OUTPUT: usize = 16 * 1024;
 /// Variable with the path of the plugin's files.
 const FOLDER_VARIABLE: &str = "PLUGIN_FOLDER";
 
+/// Maximum number of bytes of a request that is a text of the command. The kernel accepts four times as much.
+const LONGEST_TEXT: usize = 32 * 1024;
+
+/// Form in which a request gets to the standard input of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestForm {
+    /// Text of the command. The cell is then the same for each call, so it can be prepared.
+    Text(String),
+    /// File in the cell's private home.
+    File(String),
+}
+
+impl RequestForm {
+    /// Chooses the form for a request line.
+    pub(crate) fn of(request: String) -> Self {
+        if request.len() > LONGEST_TEXT { Self::File(request) } else { Self::Text(request) }
+    }
+}
+
 /// Returns the cell of a command, met with the declared use of the workspace.
-pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: String) -> CellSpec {
+pub(crate) fn met(given: &CellSpec, uses: WorkspaceUse, copy: &Path, request: &RequestForm) -> CellSpec {
     let mut cell = given.clone();
     // Other roots of the profile are not the plugin's. Single files are the certificates of its network.
     cell.read_write.clear();
     cell.read_only.retain(|path| path.is_file());
     // A program of the workspace must not stand in for one of the system.
     cell.search_path.retain(|folder| !folder.starts_with(&given.workspace));
-    cell.home_files.push((REQUEST.into(), request.into_bytes()));
+    if let RequestForm::File(request) = request {
+        cell.home_files.push((REQUEST.into(), request.clone().into_bytes()));
+    }
     cell.environment.insert(FOLDER_VARIABLE.into(), copy.into());
     cell.output_limit = LARGEST_ANSWER as u64;
     cell.terminal = None;
@@ -47,7 +69,7 @@ pub(crate) fn met_for_test(
     uses: WorkspaceUse,
     copy: &Path,
     workspace: &Path,
-    request: String,
+    request: &RequestForm,
 ) -> CellSpec {
     let mut apart = given.clone();
     leave_out_workspace(&mut apart, &given.workspace);
@@ -92,11 +114,21 @@ pub(crate) fn host(given: &CellHost, uses: WorkspaceUse) -> CellHost {
 }
 
 /// Returns the command. Its standard input is the request.
-pub(crate) fn command(words: &[String], directory: &Path) -> Command {
-    const FEED: &str = "exec \"$@\" < \"$HOME/.plugin-request\"";
-    let program = ["/bin/sh", "-c", FEED, "plugin"].into_iter().chain(words.iter().map(String::as_str));
+pub(crate) fn command(words: &[String], directory: &Path, request: RequestForm) -> Command {
+    const FEED_FILE: &str = "exec \"$@\" < \"$HOME/.plugin-request\"";
+    // A shell expands nothing within the value of a variable.
+    const FEED_TEXT: &str = "request=$1; shift\nexec \"$@\" <<END\n$request\nEND\n";
+    let (feed, text) = match request {
+        RequestForm::File(_) => (FEED_FILE, None),
+        RequestForm::Text(mut text) => {
+            text.truncate(text.trim_end_matches('\n').len());
+            (FEED_TEXT, Some(text))
+        }
+    };
+    let shell = ["/bin/sh", "-c", feed, "plugin"].into_iter().map(OsString::from);
+    let words = words.iter().map(OsString::from);
     Command {
-        program: Program::Argv(program.map(Into::into).collect()),
+        program: Program::Argv(shell.chain(text.map(OsString::from)).chain(words).collect()),
         working_directory: directory.to_owned(),
     }
 }
@@ -156,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_plugin_has_no_more_than_it_declares() {
-        let met = |uses| met(&given(), uses, Path::new("/copy"), String::new());
+        let request = RequestForm::of(String::new());
+        let met = |uses| met(&given(), uses, Path::new("/copy"), &request);
         let none = met(WorkspaceUse::None);
         assert_eq!(
             (none.workspace.as_path(), none.reads_only, none.overlay),
@@ -176,10 +209,30 @@ mod tests {
     fn a_test_never_has_the_real_workspace() {
         for uses in [WorkspaceUse::None, WorkspaceUse::Read, WorkspaceUse::Write] {
             let given = CellSpec { masked: vec!["/w/secret".into(), "/etc/x".into()], ..given() };
-            let cell = met_for_test(&given, uses, Path::new("/copy"), Path::new("/test"), String::new());
+            let request = RequestForm::of(String::new());
+            let cell = met_for_test(&given, uses, Path::new("/copy"), Path::new("/test"), &request);
             let text = format!("{cell:?}");
             assert!(!text.contains("/w\"") && !text.contains("/w/"), "{text}");
             assert_eq!((cell.overlay, cell.masked.len()), (None, 1));
+        }
+    }
+
+    #[test]
+    fn a_request_is_the_input_unchanged_in_both_forms() {
+        let folder = tempfile::tempdir().unwrap();
+        let hostile = "{\"a\":\"$HOME `id` $(id) \\\\ \\n 'x' END\"}".to_owned();
+        let long = format!("{{\"a\":\"{}\"}}", "$x".repeat(LONGEST_TEXT));
+        for request in [hostile, long] {
+            let form = RequestForm::of(format!("{request}\n"));
+            if let RequestForm::File(line) = &form {
+                std::fs::write(folder.path().join(REQUEST), line).unwrap();
+            }
+            let command = command(&["cat".to_owned()], Path::new("/"), form);
+            let Program::Argv(words) = command.program else { panic!("no words") };
+            #[expect(clippy::disallowed_methods, reason = "the test runs the shell without a cell")]
+            let mut shell = std::process::Command::new(&words[0]);
+            let ran = shell.args(&words[1..]).env("HOME", folder.path()).output().unwrap();
+            assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{request}\n"));
         }
     }
 

@@ -5,7 +5,6 @@
 
 mod cell;
 mod conversation;
-mod found_program;
 mod outcome;
 mod plugin_tool;
 mod plugin_trial;

@@ -3,14 +3,13 @@
 use std::time::SystemTime;
 
 use plugins::{Answer, AnswerFault, WorkspaceUse, read_answer};
-use sandbox::{ChangeSource, EndReason, Exit, Outcome, PipedProgram, SandboxError};
+use sandbox::{ChangeSource, EndReason, Exit, FoundProgram, Outcome, PipedProgram, SandboxError};
 use tool::{
     ChangeTreatment, Code, Context, Data, EffectState, RunResult, SnapshotUse, StopReason, ToolError,
 };
 
 use crate::cell::Collector;
 use crate::conversation::Broken;
-use crate::found_program::FoundProgram;
 
 /// Number of characters of error output that an error shows.
 const SHOWN: usize = 2_000;

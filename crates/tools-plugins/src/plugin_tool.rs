@@ -3,19 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plugins::{
-    Manifest, PluginFolder, PluginStore, PluginTest, RunMode, StoredPlugin, TestOutcome, WorkspaceUse,
-};
-use sandbox::{CellHost, CellSource, CellSpec, SandboxError, Stopper};
+use plugins::{Manifest, PluginStore, PluginTest, RunMode, StoredPlugin, TestOutcome, WorkspaceUse};
+use sandbox::{CellHost, CellSource, CellSpec, FoundProgram, SandboxError, Stopper};
 use serde_json::Value;
 use tool::{
     BoxFuture, Class, Code, CommandLine, Context, Data, DynamicTool, Effect, Example, Lane, NetworkLimit,
-    Place, Plan, Presentation, Retry, RunResult, Spec, TextCap, Timeout, ToolError, static_name,
+    Owner, Place, Plan, Presentation, Retry, RunResult, Spec, TextCap, Threads, Timeout, ToolError,
+    static_name,
 };
 
 use crate::cell::{self, Collector};
 use crate::conversation::{Broken, StopEvent};
-use crate::found_program::FoundProgram;
 use crate::outcome::{self, Failed};
 use crate::processes::{PluginProcesses, ProcessKey, ServingPlugin};
 
@@ -56,18 +54,18 @@ impl PluginTool {
         // Commands name a plugin by its folder.
         let name = name_of(folder);
         let wrong = |what: &dyn std::fmt::Display| Unusable(format!("the plugin {name} is not used: {what}"));
-        let present = PluginFolder::read(folder).map_err(|error| wrong(&error))?;
-        if present.hash != *hash {
+        let present = store.hash_of(folder).map_err(|error| wrong(&error))?;
+        if present != *hash {
             return Err(wrong(&format_args!(
                 "its files have changed since they were allowed; `handfast plugin enable {name}` shows the difference and asks"
             )));
         }
         let copy = store.copy_of(hash);
-        let copied = PluginFolder::read(&copy).map_err(|error| wrong(&error))?;
-        if copied.hash != *hash {
+        let copied = store.hash_of(&copy).map_err(|error| wrong(&error))?;
+        if copied != *hash {
             return Err(wrong(&"the copy of its files is damaged; enable it again"));
         }
-        let manifest = copied.manifest().map_err(|error| wrong(&error))?;
+        let manifest = Manifest::of_folder(&copy).map_err(|error| wrong(&error))?;
         let output = jsonschema::validator_for(&manifest.output_schema).map_err(|error| wrong(&error))?;
         let spec =
             spec(&manifest).ok_or_else(|| wrong(&"this process has had too many tools; start it again"))?;
@@ -202,9 +200,10 @@ impl PluginTool {
         let place = &context.place.workspace;
         let seen = (uses > WorkspaceUse::None).then(|| tool::path_text(place));
         let request = plugins::request_line(arguments, &context.call.0, seen.as_deref());
-        let cell = cell::met(&given, uses, &self.copy, request);
+        let request = cell::RequestForm::of(request);
+        let cell = cell::met(&given, uses, &self.copy, &request);
         let host = cell::host(&host, uses);
-        let command = cell::command(&self.words(), if seen.is_some() { place } else { &self.copy });
+        let command = cell::command(&self.words(), if seen.is_some() { place } else { &self.copy }, request);
         let stopper = Stopper::new().map_err(outcome::cannot_start)?;
         let at_request = stopper.clone();
         context.stop.on_request(move |_| at_request.stop());
@@ -229,6 +228,7 @@ impl PluginTool {
             other => other,
         };
         let ended = ended.map_err(outcome::cannot_start)?;
+        self.prepare_next(context, &cell, &host);
         let facts = outcome::Facts::of(&ended, uses);
         let output = outcome::read(context, &ended, &collector, &self.output, || {
             self.manifest.command.first().map_or(FoundProgram::Shown, |word| FoundProgram::of(word, &cell))
@@ -248,6 +248,32 @@ impl PluginTool {
             }
         };
         Ok(facts.result(output, changes))
+    }
+
+    /// Prepares a cell for the next call, if the plugin has a network of its own: no other program's cell waits there.
+    /// The answer does not wait for this. The changes of each call that writes have a place of their own, so such a
+    /// cell is not prepared.
+    fn prepare_next(&self, context: &Context, cell: &CellSpec, host: &CellHost) {
+        let declared = &self.manifest.effects;
+        let is_alone = declared.hosts.is_empty() && host.spawner.is_some();
+        if !is_alone || declared.workspace == WorkspaceUse::Write {
+            return;
+        }
+        let Ok(threads) = context.service::<Threads>() else { return };
+        let mut cell = cell.clone();
+        cell.home_files.retain(|(path, _)| path != Path::new(cell::REQUEST));
+        // A cell is covered when its call comes, with the masks of that call.
+        let host = CellHost { late_masks: None, ..host.clone() };
+        // Without a prepared cell, the next call makes its own and reports errors.
+        let _later = threads.start("next-plugin", Owner::Session(context.session.clone()), move |stop| {
+            if stop.requested().is_some() {
+                return;
+            }
+            let _made = host.make_ready(&cell);
+            if let Some(spawner) = &host.spawner {
+                spawner.look_after_the_ended();
+            }
+        });
     }
 
     fn note_success(&self, context: &Context) {

@@ -12,7 +12,7 @@ use plugins::{
     Answer, Manifest, PluginFolder, PluginTest, PluginTexts, PluginTrials, RunMode, TestOutcome, TrialPlace,
     WorkspaceUse,
 };
-use sandbox::{CellHost, CellSpec, Stopper};
+use sandbox::{CellHost, CellSpec, FoundProgram, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +22,6 @@ use tool::{
 };
 
 use crate::cell::{self, Collector};
-use crate::found_program::FoundProgram;
 use crate::outcome;
 
 /// Maximum number of tests of one run.
@@ -181,10 +180,11 @@ fn tested(
     let uses = manifest.effects.workspace;
     let seen = (uses > WorkspaceUse::None).then(|| tool::path_text(&workspace));
     let request = plugins::request_line(&test.arguments, &context.call.0, seen.as_deref());
-    let cell = cell::met_for_test(&given, uses, &copy, &workspace, request);
+    let request = cell::RequestForm::of(request);
+    let cell = cell::met_for_test(&given, uses, &copy, &workspace, &request);
     let host = CellHost { late_masks: None, ..cell::host(&host, uses) };
     let words: Vec<String> = manifest.command.iter().map(|word| placed(content, word, &copy)).collect();
-    let command = cell::command(&words, if seen.is_some() { &workspace } else { &copy });
+    let command = cell::command(&words, if seen.is_some() { &workspace } else { &copy }, request);
     let stopper = Stopper::new().map_err(outcome::cannot_start)?;
     let at_request = stopper.clone();
     context.stop.on_request(move |_| at_request.stop());

@@ -11,14 +11,13 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use plugins::WorkspaceUse;
 use sandbox::{
-    CellRequest, CellSource, Lifetime, PipedAs, PipedProgram, ProgramFolder, WorkspaceView,
+    CellRequest, CellSource, FoundProgram, Lifetime, PipedAs, PipedProgram, ProgramFolder, WorkspaceView,
     remove_left_folders,
 };
 use tool::{Code, Context, Owner, Resource, ResourcePool, ResourceUsage, Retry, ToolError};
 
 use crate::cell;
 use crate::conversation::Conversation;
-use crate::found_program::FoundProgram;
 
 /// Maximum number of processes at once. Each is a cell.
 const MOST: usize = 32;

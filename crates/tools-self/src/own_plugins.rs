@@ -41,6 +41,22 @@ impl OwnPlugins {
         }
     }
 
+    /// Records that a human has allowed a new plugin with exactly these files, before they are in place.
+    ///
+    /// # Errors
+    /// `ERUNTIME` if the state cannot be written.
+    pub(crate) fn intend(
+        &self,
+        folder: &Path,
+        files: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Result<(), ToolError> {
+        let content = PluginFolder::of_texts(folder, files)
+            .map_err(|error| ToolError::internal("the plugin has changed").because(error))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        self.store.intend(&name, &content, now).map_err(failed)
+    }
+
     /// Makes a new plugin a tool, with exactly these files.
     ///
     /// # Errors

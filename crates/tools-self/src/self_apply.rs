@@ -113,7 +113,13 @@ impl Tool for SelfApply {
         let printed = Printed::of(&mark, &ran.text);
         let output = match (printed.refusal(), printed.value("commit")) {
             (Some((reason, details)), _) => Err(refused(reason, details)),
-            (None, Some(commit)) => Ok(Output { commit: commit.to_owned() }),
+            (None, Some(commit)) => {
+                // The files get into their place after this, so a kill from here on leaves what the next start finishes.
+                if let Change::Plugin { folder: plugin, files } = &trial.change {
+                    self.0.plugins()?.intend(&folder.join(plugin), files, context.clock.now())?;
+                }
+                Ok(Output { commit: commit.to_owned() })
+            }
             (None, None) => {
                 let end = crate::test_report::tail(&ran.text, 500);
                 Err(ToolError::new(Code::Runtime, format!("the change was not committed: {end}")))

@@ -174,7 +174,14 @@ impl Tool for SelfCreatePlugin {
         let trailers = [("Handfast-Path", path.as_str()), ("Handfast-Tests", results)];
         let message = message(CREATE_PLUGIN, &format!("{name}: {description}"), goal, &trailers);
         let commit = apply(context, &self.0, &trial, message).await;
-        output.rollback_commit = commit.map_err(|error| with_data(error, &output))?;
+        output.rollback_commit = match commit {
+            Ok(commit) => commit,
+            Err(error) => {
+                // No file is in place. If the state cannot be written now, the next start forgets the plugin.
+                let _later = own.forget(&folder);
+                return Err(with_data(error, &output));
+            }
+        };
         output.documentation = format!("{path}/{README}");
         output.plugin_path = path;
         own.enable(&folder, (name, &draft.files), context.clock.now())

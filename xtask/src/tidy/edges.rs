@@ -54,6 +54,7 @@ enum Layer {
     ToolServers,
     /// Folders that are tools, and what their user has allowed.
     PluginFolders,
+    Interpreter,
     /// The loop of agents over interfaces that the caller implements.
     Agents,
     /// The knowledge base, and search in it.
@@ -90,9 +91,9 @@ enum Layer {
 
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress,
-    Engine, GraphQueries, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models, Outgoing,
-    Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi, Syntax,
-    Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
+    Engine, GraphQueries, Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models,
+    Outgoing, Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi,
+    Syntax, Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
@@ -124,6 +125,7 @@ const LAYERS: [(&str, Layer); 49] = [
     ("llm-local", LocalModels),
     ("mcp-client", ToolServers),
     ("plugins", PluginFolders),
+    ("javascript", Interpreter),
     ("agents", Agents),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
@@ -149,7 +151,8 @@ const LAYERS: [(&str, Layer); 49] = [
 ];
 
 /// Outside crates that only some crates may name, with the reason.
-const OWNERS: [(&str, &[&str], &str); 13] = [
+const OWNERS: [(&str, &[&str], &str); 14] = [
+    ("rquickjs", &["javascript"], "an engine in C runs in a process of its own, and nothing else names it"),
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     (
         "tree-sitter-bash",
@@ -204,7 +207,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
-        | DevTools | GraphQueries | Times | Xtask => &[],
+        | DevTools | GraphQueries | Interpreter | Times | Xtask => &[],
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
@@ -269,6 +272,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
             LocalModels,
             ToolServers,
             PluginFolders,
+            Interpreter,
             Agents,
             Budgets,
         ],

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tool::{Owner, Resource, ResourcePool, ResourceUsage};
 
-use super::{Networks, OfSession, State, under};
+use super::{Networks, OfSession, State};
 use crate::call;
 
 impl ResourcePool for Networks {
@@ -63,10 +63,12 @@ impl ResourcePool for Networks {
 }
 
 impl State {
-    /// Takes all networks of an owner, those of callers under a ceiling too.
+    /// Takes all networks of an owner: also those of callers under a ceiling, of scripts, and of tools without hosts.
     fn take(&mut self, name: &str) -> Vec<OfSession> {
-        let ceilings = self.ceilings.remove(name).map_or(0, |ceilings| ceilings.len());
-        let names = (0..ceilings).map(|at| under(name, at)).chain([name.to_owned()]);
-        names.filter_map(|name| self.sessions.remove(&name)).collect()
+        self.ceilings.remove(name);
+        let is_owned = |other: &String| {
+            other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        self.sessions.extract_if(|other, _| is_owned(other)).map(|(_, session)| session).collect()
     }
 }

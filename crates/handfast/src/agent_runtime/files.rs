@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use agents::{AgentDefinition, is_agent_name};
 
 use crate::failure::Failure;
+use crate::packages::Packages;
 
 /// Folder of agents in a workspace.
 pub(crate) const WORKSPACE_FOLDER: &str = ".handfast/agents";
@@ -20,6 +21,8 @@ const LARGEST: u64 = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct AgentFiles {
     folders: Vec<PathBuf>,
+    /// Packages, whose folders come last.
+    packages: Option<Packages>,
 }
 
 /// An agent and its file.
@@ -34,13 +37,18 @@ impl AgentFiles {
     /// Names the folders of a workspace and of the user's configuration.
     pub(crate) fn of(workspace: &Path, configuration: Option<&Path>) -> Self {
         let user = configuration.map(|folder| folder.join(USER_FOLDER));
-        Self { folders: [Some(workspace.join(WORKSPACE_FOLDER)), user].into_iter().flatten().collect() }
+        let folders = [Some(workspace.join(WORKSPACE_FOLDER)), user].into_iter().flatten().collect();
+        Self { folders, packages: None }
     }
 
-    /// Adds the folders of packages, which come last.
-    pub(crate) fn and(mut self, packages: Vec<PathBuf>) -> Self {
-        self.folders.extend(packages);
-        self
+    /// Adds the folders of packages, which come last. Packages come and go while a server runs.
+    pub(crate) fn and(self, packages: Option<Packages>) -> Self {
+        Self { packages, ..self }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let of_packages = self.packages.as_ref().map(Packages::agents).unwrap_or_default();
+        self.folders.iter().cloned().chain(of_packages).collect()
     }
 
     /// Returns the agent of this name. One of the workspace comes before one of the user.
@@ -49,7 +57,7 @@ impl AgentFiles {
     /// If there is none, or its file is wrong.
     pub(crate) fn find(&self, name: &str) -> Result<FoundAgent, Failure> {
         if is_agent_name(name) {
-            for folder in &self.folders {
+            for folder in self.folders() {
                 let file = folder.join(format!("{name}.md"));
                 match read(&file) {
                     Ok(text) => {
@@ -78,7 +86,7 @@ impl AgentFiles {
     /// Returns all agents by name, those with wrong files too.
     pub(crate) fn all(&self) -> Vec<FoundAgent> {
         let mut found: Vec<FoundAgent> = Vec::new();
-        for folder in &self.folders {
+        for folder in self.folders() {
             let Ok(entries) = std::fs::read_dir(folder) else { continue };
             for entry in entries.flatten().take(1_000) {
                 let file = entry.path();

@@ -55,8 +55,10 @@ pub(super) fn run(global: &Global, command: PackageCommand) -> Result<ExitCode, 
 }
 
 fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
-    let all = packages.all()?;
+    let (all, damaged) = (packages.all()?, packages.damaged()?);
     if json {
+        let damaged =
+            damaged.iter().map(|package| json!({"name": package.name, "problem": package.message()}));
         let shown = all.iter().map(|package| {
             let Package { record, .. } = package;
             let brings = package.brings();
@@ -70,10 +72,10 @@ fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
                 "problem": brings.err(),
             })
         });
-        print_json(&shown.collect::<Vec<_>>())?;
+        print_json(&shown.chain(damaged).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    if all.is_empty() {
+    if all.is_empty() && damaged.is_empty() {
         note("there are no packages; `handfast add SOURCE` adds one");
         return Ok(ExitCode::SUCCESS);
     }
@@ -84,7 +86,8 @@ fn list(packages: &Packages, json: bool) -> Result<ExitCode, Failure> {
         };
         vec![package.record.name.clone(), tool::visible(&package.record.source), status]
     });
-    print_listing(&table(&["name", "source", "brings"], rows))?;
+    let damaged = damaged.iter().map(|package| vec![package.name.clone(), String::new(), package.message()]);
+    print_listing(&table(&["name", "source", "brings"], rows.chain(damaged)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -176,19 +179,27 @@ impl Shelf<'_> {
     }
 
     fn remove(&self, name: &str, yes: bool) -> Result<ExitCode, Failure> {
-        let package = self.packages.find(name)?;
+        // A package whose record is damaged can be removed, too.
+        let damaged = self.packages.damaged()?.into_iter().find(|package| package.name == name);
+        let (name, content) = match damaged {
+            Some(package) => (package.name, self.packages.folder_of(name)),
+            None => {
+                let package = self.packages.find(name)?;
+                (package.record.name, package.content)
+            }
+        };
         if self.global.dry_run {
-            note(&format!("{} would be removed; nothing was changed", tool::visible(name)));
+            note(&format!("{} would be removed; nothing was changed", tool::visible(&name)));
             return Ok(ExitCode::SUCCESS);
         }
-        if !confirmed(self.global, yes, &format!("Remove the package {}?", package.record.name))? {
+        if !confirmed(self.global, yes, &format!("Remove the package {}?", tool::visible(&name)))? {
             note("nothing was changed; --yes answers yes without a question");
             return Ok(ExitCode::from(1));
         }
-        recorded(self.store.as_ref(), "package remove", &package.content, || {
-            self.packages.remove(&package.record.name, &self.plugins, SystemClock.now())
+        recorded(self.store.as_ref(), "package remove", &content, || {
+            self.packages.remove(&name, &self.plugins, SystemClock.now())
         })?;
-        note(&format!("{} is removed", package.record.name));
+        note(&format!("{} is removed", tool::visible(&name)));
         Ok(ExitCode::SUCCESS)
     }
 

@@ -71,6 +71,7 @@ impl Packages {
                 .iter()
                 .map(|plugin| (plugin.folder.clone(), plugin.hash.clone()))
                 .collect(),
+            rules: Some(brings.rules.clone()),
         };
         let draft = tempfile::Builder::new().prefix(DRAFT).tempdir_in(&self.folder)?;
         std::fs::create_dir(draft.path().join(CONTENT))?;

@@ -14,6 +14,8 @@ pub(crate) const AGENTS: &str = "agents";
 pub(crate) const PLUGINS: &str = "plugins";
 pub(crate) const MANIFEST: &str = "package.yaml";
 const SERVERS: &str = ".mcp.json";
+/// Folder with files that the MCP servers of the package run or read.
+const SERVER_FILES: &str = "servers";
 
 /// Lists that a package may add to: each of them only denies.
 const RULES: [&str; 8] = [
@@ -27,8 +29,16 @@ const RULES: [&str; 8] = [
     "deny_tools",
 ];
 /// Keys of a server that give it more, and so count in the user's own configuration alone.
-const OF_THE_USER: [&str; 7] =
-    ["level", "trust_annotations", "shared", "workspace", "shows", "sampling", "elicitation"];
+const OF_THE_USER: [&str; 8] = [
+    "level",
+    "trust_annotations",
+    "shared",
+    "workspace",
+    "shows",
+    "sampling",
+    "elicitation",
+    tools_mcp::PACKAGE_KEY,
+];
 /// Maximum number of entries of a list of rules, and of servers.
 const MOST_ENTRIES: usize = 100;
 /// Maximum length of a line about a part, in characters. A longer one could hide its end from the human.
@@ -37,7 +47,7 @@ const LONGEST_LINE: usize = 2_000;
 /// Returns true if an entry of a folder belongs to a package.
 pub(crate) fn is_part(name: &str) -> bool {
     let is_text = ["README.md", "LICENSE"].contains(&name) || name.starts_with("LICENSE-");
-    is_text || [SKILLS, AGENTS, PLUGINS, MANIFEST, SERVERS].contains(&name)
+    is_text || [SKILLS, AGENTS, PLUGINS, MANIFEST, SERVERS, SERVER_FILES].contains(&name)
 }
 
 /// Returns what is wrong with a folder, in the words of packages.
@@ -81,6 +91,8 @@ pub(crate) struct Brings {
     pub(crate) agents: Vec<String>,
     pub(crate) plugins: Vec<BroughtPlugin>,
     pub(crate) servers: Map<String, Value>,
+    /// Paths of the files that its MCP servers run or read.
+    pub(crate) server_files: Vec<String>,
     /// Lists of a profile.
     pub(crate) rules: Map<String, Value>,
 }
@@ -103,6 +115,14 @@ impl Brings {
             description: written.description.unwrap_or_default(),
             skills: names_below(content, SKILLS)?,
             servers: written.mcp_servers,
+            server_files: content
+                .files
+                .keys()
+                .filter(|path| {
+                    path.starts_with(SERVER_FILES) && path.as_bytes().get(SERVER_FILES.len()) == Some(&b'/')
+                })
+                .cloned()
+                .collect(),
             rules: checked_rules(written.rules)?,
             ..Self::default()
         };
@@ -198,6 +218,7 @@ impl Brings {
         for (name, server) in &self.servers {
             lines.push(format!("MCP server {name}: {server}"));
         }
+        lines.extend(self.server_files.iter().map(|path| format!("  file of MCP servers: {path}")));
         for (list, entries) in &self.rules {
             lines.push(format!("rule {list}: {entries}"));
         }
@@ -268,7 +289,7 @@ fn plugin_of(content: &PluginFolder, folder: String) -> Result<BroughtPlugin, St
 }
 
 /// Checks that rules only deny.
-fn checked_rules(rules: Map<String, Value>) -> Result<Map<String, Value>, String> {
+pub(super) fn checked_rules(rules: Map<String, Value>) -> Result<Map<String, Value>, String> {
     for (list, entries) in &rules {
         let shown = tool::visible(list);
         if !RULES.contains(&list.as_str()) {

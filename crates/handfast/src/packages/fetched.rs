@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// Maximum size of one file that git writes, in blocks of 512 bytes: 64 MiB, for the objects of a commit.
 const LARGEST_FILE: &str = "131072";
 
+/// Advice after a wrong source.
+const WHAT_TO_NAME: &str = "name the folder of a package, or the address of a repository: https://, ssh://, file:/// or user@host:path";
+
 /// Folder that was fetched.
 pub(crate) struct Fetched {
     /// Folder with the parts.
@@ -55,11 +58,12 @@ pub(crate) fn fetch(source: &str) -> Result<Fetched, Failure> {
     }
     let path = std::path::absolute(source)?;
     let folder = path.canonicalize().map_err(|error| {
-        Failure::usage(format!("cannot read {}: {error}", tool::visible(&path.display().to_string())))
+        let shown = tool::visible(&path.display().to_string());
+        Failure::usage(format!("cannot read {shown}: {error}; {WHAT_TO_NAME}"))
     })?;
     if !folder.is_dir() {
         let shown = tool::visible(&folder.display().to_string());
-        return Err(Failure::usage(format!("{shown} is no folder; a package is one")));
+        return Err(Failure::usage(format!("{shown} is no folder; {WHAT_TO_NAME}")));
     }
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let source =

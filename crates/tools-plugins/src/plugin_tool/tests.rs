@@ -24,7 +24,7 @@ fn enabled(around: &Path) -> (PluginStore, StoredPlugin) {
     let store = PluginStore::at(around.join("state"));
     let folder = around.join("word_count");
     scaffold(&folder, "word_count", Language::Shell).unwrap();
-    let content = PluginFolder::read(&folder).unwrap();
+    let content = plugins::PluginFolder::read(&folder).unwrap();
     store.enable("word_count", &content, Timestamp::UNIX_EPOCH).unwrap();
     let stored = store.all().unwrap().pop().unwrap();
     (store, stored)

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use super::super::PackageParts;
 use super::*;
 
 struct Place {
@@ -83,14 +84,47 @@ fn a_package_whose_files_were_changed_is_not_used_and_refused() {
     std::fs::create_dir_all(place.source.path().join("skills/a")).unwrap();
     std::fs::write(place.source.path().join("skills/a/SKILL.md"), "---\ndescription: d\n---\n").unwrap();
     place.put();
-    assert_eq!(place.packages.parts(false, &|_| {}).skills.len(), 1);
-    assert_eq!(place.packages.parts(true, &|_| {}).skills.len(), 0);
+    assert_eq!(place.packages.parts(false, &|_| {}).unwrap().skills.len(), 1);
+    assert_eq!(place.packages.parts(true, &|_| {}).unwrap().skills.len(), 0);
     let package = place.packages.find("one").unwrap();
     std::fs::write(package.content.join("skills/a/SKILL.md"), "---\ndescription: other\n---\n").unwrap();
     let told = std::sync::Mutex::new(Vec::new());
-    let parts = place.packages.parts(false, &|problem: &str| told.lock().unwrap().push(problem.to_owned()));
+    let parts =
+        place.packages.parts(false, &|problem: &str| told.lock().unwrap().push(problem.to_owned())).unwrap();
     assert_eq!(parts.skills.len(), 0);
     assert!(told.lock().unwrap()[0].contains("have changed"));
+}
+
+#[test]
+fn rules_that_deny_stay_in_force_whatever_happens_to_the_files_of_their_package() {
+    let place = place();
+    let rules = "rules: {deny_exec_command: [curl]}\n";
+    std::fs::write(place.source.path().join("package.yaml"), rules).unwrap();
+    place.put();
+    let parts = || place.packages.parts(false, &|_| {});
+    let denied = |parts: PackageParts| parts.rules[0].1["deny_exec_command"].to_string();
+    assert_eq!(denied(parts().unwrap()), "[\"curl\"]");
+    let package = place.packages.find("one").unwrap();
+    std::fs::remove_file(package.content.join("package.yaml")).unwrap();
+    assert_eq!(denied(parts().unwrap()), "[\"curl\"]", "the rules of the record count");
+    let record = place.packages.folder.join("one").join(RECORD);
+    let text = std::fs::read_to_string(&record).unwrap();
+    // A record from before the rules were in it.
+    std::fs::write(&record, text.replace("\"rules\"", "\"other\"")).unwrap();
+    assert!(parts().unwrap_err().error.to_string().contains("not known"));
+    for damaged in ["{", "", &text.replace("\"one\"", "\"two\""), &text.replace("[\"curl\"]", "\"curl\"")] {
+        std::fs::write(&record, damaged).unwrap();
+        assert!(parts().is_err(), "{damaged}");
+    }
+    std::fs::write(&record, "{").unwrap();
+    let problem = parts().unwrap_err().error.to_string();
+    assert!(problem.contains("handfast remove one"), "{problem}");
+    // The user can remove it, and the others are still known.
+    let known = || (place.packages.all().unwrap().len(), place.packages.damaged().unwrap().len());
+    assert_eq!(known(), (0, 1));
+    place.packages.remove("one", &place.store, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(known(), (0, 0));
+    assert!(parts().unwrap().rules.is_empty());
 }
 
 fn brings(files: &[(&str, &str)]) -> Result<Brings, String> {

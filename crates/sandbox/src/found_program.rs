@@ -1,18 +1,15 @@
-//! The program of a plugin, as its cell shows it.
+//! A program, as a cell shows it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sandbox::CellSpec;
-
-/// Search path of a cell that names none.
-const SEARCH_PATH: [&str; 6] =
-    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
+use crate::spec::CellSpec;
+use crate::system::SEARCH_PATH;
 
 /// State of the program that the first word of a command names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FoundProgram {
+pub enum FoundProgram {
     /// The cell shows it.
     Shown,
     /// The cell covers it, because a rule denies it.
@@ -22,12 +19,12 @@ pub(crate) enum FoundProgram {
 }
 
 impl FoundProgram {
-    /// Looks for the program in a cell.
-    pub(crate) fn of(word: &str, cell: &CellSpec) -> Self {
+    /// Looks for the program that a command of this first word would run in a cell.
+    pub fn of(word: &str, cell: &CellSpec) -> Self {
         let candidates: Vec<PathBuf> = if word.contains('/') {
             vec![PathBuf::from(word)]
         } else if cell.search_path.is_empty() {
-            SEARCH_PATH.iter().map(|folder| Path::new(folder).join(word)).collect()
+            std::env::split_paths(SEARCH_PATH).map(|folder| folder.join(word)).collect()
         } else {
             cell.search_path.iter().map(|folder| folder.join(word)).collect()
         };

@@ -1,12 +1,3 @@
-// Runs the script next to this file, with the tools of Handfast as functions.
-
-import fs from "node:fs";
-import path from "node:path";
-import process from "node:process";
-import { fileURLToPath, pathToFileURL } from "node:url";
-
-const folder = path.dirname(fileURLToPath(import.meta.url));
-
 /** Error of a tool, with its code, message, hint and data. */
 class ToolError extends Error {
   constructor({ code, message, hint, data }) {
@@ -15,39 +6,7 @@ class ToolError extends Error {
   }
 }
 
-/** Bytes that were read after the last whole line. */
-let rest = Buffer.alloc(0);
-
-function send(message) {
-  let left = Buffer.from(`${JSON.stringify(message)}\n`);
-  while (left.length > 0) {
-    left = left.subarray(fs.writeSync(4, left));
-  }
-}
-
-function receive() {
-  const chunk = Buffer.alloc(65536);
-  const pieces = [rest];
-  for (;;) {
-    const last = pieces[pieces.length - 1];
-    const end = last.indexOf(10);
-    if (end >= 0) {
-      pieces[pieces.length - 1] = last.subarray(0, end);
-      rest = Buffer.from(last.subarray(end + 1));
-      return JSON.parse(Buffer.concat(pieces).toString());
-    }
-    const count = fs.readSync(3, chunk);
-    if (count === 0) {
-      throw new ToolError({ code: "ECANCELLED", message: "Handfast has ended this script" });
-    }
-    pieces.push(Buffer.from(chunk.subarray(0, count)));
-  }
-}
-
-// Must come before the script, which could name any program.
-send({ program: process.execPath });
-
-const known = JSON.parse(fs.readFileSync(path.join(folder, "tools.json")));
+const known = JSON.parse(describedTools());
 
 function functionOf(name) {
   const [, names, required] = known[name];
@@ -91,16 +50,3 @@ const tools = new Proxy(Object.create(null), {
 });
 
 Object.assign(globalThis, { tools, ToolError });
-process.on("exit", (status) => {
-  send({ end: status & 255 });
-});
-process.on("uncaughtException", (error) => {
-  console.error(error);
-  process.exit(1);
-});
-try {
-  await import(pathToFileURL(path.join(folder, "script.mjs")));
-} catch (error) {
-  console.error(error);
-  process.exitCode = 1;
-}
