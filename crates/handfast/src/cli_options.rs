@@ -183,10 +183,11 @@ fn shown(mut whole: Command) -> Command {
 
 // BOUNDED: by the commands of the command line.
 fn hiding(command: Command, refused: &[Id]) -> Command {
-    let command = command.mut_args(|option| match refused.contains(option.get_id()) {
-        true => option.hide(true),
-        false => option,
-    });
+    let hide = |option: Arg| {
+        let is_refused = refused.contains(option.get_id());
+        if is_refused { option.hide(true) } else { option }
+    };
+    let command = command.mut_args(hide);
     command.mut_subcommands(|below| hiding(below, refused))
 }
 

@@ -91,13 +91,13 @@ enum Layer {
 
 use Layer::{
     Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress,
-    Engine, GraphQueries, Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory, Models,
-    Outgoing, Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store, StoreApi,
-    Syntax, Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
+    Engine, GraphQueries, Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory,
+    Models, Outgoing, Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store,
+    StoreApi, Syntax, Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 49] = [
+const LAYERS: [(&str, Layer); 50] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
