@@ -142,7 +142,7 @@ fn template(whole: &Command) -> String {
 /// An error in the command line, or the requested help.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    // Only the command of the line is built, because the options of all of them take milliseconds.
+    // This builds the command of the line alone, because the options of all commands take milliseconds.
     let mut quick = Cli::command();
     let error = match quick.try_get_matches_from_mut(&arguments) {
         Ok(matches) => match refused(&quick, &matches) {

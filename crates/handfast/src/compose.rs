@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::traces::Exporter;
-use browser::Browsers;
-use browser::extension::PairingFolder;
+use browser::{Browsers, extension::PairingFolder};
 use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
@@ -26,8 +25,6 @@ use tools_plugins::PluginProcesses;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::agent_runtime::{AgentFiles, AgentParts, AgentRuntime, AgentTree, Host};
-use crate::at_start;
-use crate::browser_program;
 use crate::clock::SystemClock;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
@@ -51,9 +48,9 @@ use crate::plugin_tools::PluginTools;
 use crate::reload::{Reload, Stamps};
 use crate::report::{Warn, warn};
 use crate::run_options::RunOptions;
-use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
+use crate::{at_start, browser_program, toolchains};
 
 /// A runtime, composed for one command of the program.
 pub(crate) struct Composed {

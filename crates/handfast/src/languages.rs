@@ -51,14 +51,14 @@ pub(crate) fn languages_of(program: &Path) -> Result<Vec<Language>, String> {
 }
 
 /// Stamp of a program, with the languages that it has or the reason why it cannot be used.
-pub(crate) type Tried = (u64, Result<Vec<Language>, String>);
+pub(crate) type Trial = (u64, Result<Vec<Language>, String>);
 
 /// The installed program.
 #[derive(Debug)]
 pub(crate) struct LanguagesProgram {
     path: PathBuf,
     /// Result of the last trial, with the stamp of the program.
-    known: Mutex<Option<Tried>>,
+    known: Mutex<Option<Trial>>,
     /// Program that runs, with its stamp.
     running: Mutex<Option<(u64, Running)>>,
 }
@@ -71,7 +71,7 @@ impl LanguagesProgram {
 
     /// Returns the stamp of the program, and the languages that it has or the reason why it cannot be used. Returns
     /// `None` if there is no program.
-    pub(crate) fn state(&self) -> Option<Tried> {
+    pub(crate) fn state(&self) -> Option<Trial> {
         let stamp = fs::metadata(&self.path).ok().filter(Metadata::is_file).map(|found| stamp(&found))?;
         let mut known = self.known.lock();
         if let Some(known) = known.clone().filter(|known| known.0 == stamp) {

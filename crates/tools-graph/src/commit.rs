@@ -16,7 +16,7 @@ use crate::view::{Answerable, Snapshot, ended, too_large};
 /// Number of graphs of commits that are kept.
 const KEPT: usize = 2;
 
-/// What to do about a missing object. `git archive` reads every file of a commit, so it fetches what is missing.
+/// Hint about a missing object. `git archive` reads every file of a commit, so it fetches what is missing.
 const MISSING_HINT: &str = "nothing is fetched here. In a shallow clone run `git fetch --unshallow`; in a partial one \
      `git archive --output=/dev/null COMMIT` with the commit; with shared objects let the call read their repository";
 

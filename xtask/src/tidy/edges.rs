@@ -318,9 +318,7 @@ pub(super) fn inside(tree: &Tree) -> Vec<Finding> {
                 allowed(layer).contains(&target)
                     || dependency.for_tests && allowed_in_tests(layer).contains(&target)
             });
-            // The tests of a crate name the crate itself to turn features on.
-            let is_own = dependency.for_tests && dependency.name == package.name;
-            if !below && !is_own {
+            if !below {
                 let (from, to) = (&package.name, &dependency.name);
                 let whose = if dependency.for_tests { "the tests of " } else { "" };
                 found.push(Finding::file(&place, format!("{whose}{from} may not name {to}")));
@@ -448,14 +446,6 @@ mod tests {
             let found = messages(inside, vec![package(from, &[edge(to)])]);
             assert_eq!(found, [format!("{from} may not name {to}")]);
         }
-    }
-
-    #[test]
-    fn tests_may_turn_features_of_their_own_crate_on() {
-        let own = Dependency { for_tests: true, ..edge("codegraph") };
-        assert!(messages(inside, vec![package("codegraph", &[own])]).is_empty());
-        let found = messages(inside, vec![package("codegraph", &[edge("codegraph")])]);
-        assert_eq!(found, ["codegraph may not name codegraph"]);
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! What is kept of whole sets of files, each in a file of its own that its key names: the relationships, or the
-//! graph.
+//! Relationships and graphs of whole sets of files, each in a file of its own that its key names.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

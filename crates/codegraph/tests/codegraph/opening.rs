@@ -210,7 +210,7 @@ fn facts_that_are_lost_before_the_first_edit_are_noticed() {
         fs::write(&path, content).unwrap();
     }
     assert!(!opened.index.wake(&process.facts));
-    // What is damaged is no longer left to the store.
+    // Damaged facts are no longer left to the store.
     let mut again = process.open(&files);
     assert!(again.was_kept && again.index.wake(&process.facts));
     assert!(everything_of(&again.graph) == clean(&files));
