@@ -112,7 +112,13 @@ fn rules_that_deny_stay_in_force_whatever_happens_to_the_files_of_their_package(
     // A record from before the rules were in it.
     std::fs::write(&record, text.replace("\"rules\"", "\"other\"")).unwrap();
     assert!(parts().unwrap_err().error.to_string().contains("not known"));
-    for damaged in ["{", "", &text.replace("\"one\"", "\"two\""), &text.replace("[\"curl\"]", "\"curl\"")] {
+    let changed = |pointer: &str, value: &str| {
+        let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        *record.pointer_mut(pointer).unwrap() = value.into();
+        record.to_string()
+    };
+    let damaged = ["{", "", &changed("/name", "two"), &changed("/rules/deny_exec_command", "curl")];
+    for damaged in damaged {
         std::fs::write(&record, damaged).unwrap();
         assert!(parts().is_err(), "{damaged}");
     }
