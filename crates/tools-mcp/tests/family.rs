@@ -38,11 +38,17 @@ impl Timer for NoTime {
 }
 
 #[derive(Default)]
-struct Registered(Mutex<Vec<Arc<dyn AnyTool>>>);
+struct Registered(Mutex<BTreeMap<String, Vec<Arc<dyn AnyTool>>>>);
+
+impl Registered {
+    fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
+        self.0.lock().values().flatten().cloned().collect()
+    }
+}
 
 impl ToolGroups for Registered {
-    fn replace(&self, _group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), String> {
-        self.0.lock().extend(tools);
+    fn replace(&self, group: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), String> {
+        self.0.lock().insert(group.to_owned(), tools);
         Ok(())
     }
 }
@@ -65,7 +71,7 @@ fn every_tool_has_a_good_name_schema_and_example() {
     let servers = tools_mcp::servers(parts()).unwrap();
     let registered = Arc::new(Registered::default());
     servers.publish_to(registered.clone()).unwrap();
-    let tools = registered.0.lock().clone();
+    let tools = registered.tools();
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["mcp_servers"]);
     check_family(&tools, Workspace::new);
 }
@@ -84,7 +90,7 @@ fn the_tools_for_resources_and_prompts_are_there_once_a_server_offers_them() {
             tools_mcp::servers(ServersParts { servers: settings.clone(), shelf, ..parts() }).unwrap();
         let registered = Arc::new(Registered::default());
         servers.publish_to(registered.clone()).unwrap();
-        let tools = registered.0.lock().clone();
+        let tools = registered.tools();
         for tool in &tools {
             for schema in [tool.input_schema(), tool.output_schema()] {
                 assert_eq!(tool::subset_violations(schema), Vec::<String>::new(), "{}", tool.name());

@@ -70,6 +70,8 @@ REMOVE = {"deb": "apt remove", "npm": "npm remove", "uv": "uv remove"}
 CANNOT = {
     r"cargo (install .*|uninstall handfast|xtask( dist| test)?)": "the clean root has no Rust",
     r"handfast setup browser": "the root has no network, and the browser tools are optional",
+    r"handfast setup languages( --from .*)?":
+        "the root has no network and no package of languages; tests/functional/languages.rs installs one",
     r"docker .*": "a container engine needs a machine of its own; the package that the image installs is tried",
     r"gh attestation verify .*": "it asks the forge about a published release",
     r"(npm (un)?install --global|uv tool install|pipx install|pip install) handfast":
