@@ -16,7 +16,11 @@ const MOST_WAITING: usize = 4;
 
 /// Folders whose cells wait.
 #[derive(Debug, Default)]
-pub(crate) struct NextScripts(Mutex<Vec<NextScript>>);
+pub(crate) struct NextScripts {
+    waiting: Mutex<Vec<NextScript>>,
+    /// Lock of the thread that prepares. An entry and its cell are made together.
+    preparing: Mutex<()>,
+}
 
 #[derive(Debug)]
 struct NextScript {
@@ -31,7 +35,7 @@ struct NextScript {
 impl NextScripts {
     /// Takes the folder that was prepared for the next script of this owner.
     pub(crate) fn take(&self, owner: &str) -> Option<ProgramFolder> {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         let at = waiting.iter().position(|next| next.owner == owner && next.spawner.strong_count() > 0)?;
         Some(waiting.swap_remove(at).folder)
     }
@@ -40,7 +44,8 @@ impl NextScripts {
     /// source of waiting cells. Blocks for some milliseconds.
     pub(crate) fn prepare(&self, owner: &str, place: &Path, (spec, host): (CellSpec, &CellHost)) {
         let Some(spawner) = &host.spawner else { return };
-        if self.0.lock().iter().any(|next| next.owner == owner && next.spawner.strong_count() > 0) {
+        let _alone = self.preparing.lock();
+        if self.is_prepared(owner, spawner) {
             return;
         }
         // The next script makes what cannot be made now, and reports errors.
@@ -49,27 +54,40 @@ impl NextScripts {
         if !matches!(host.make_ready(&spec), Ok(true)) {
             return;
         }
-        let (owner, spawner) = (owner.to_owned(), Arc::downgrade(spawner));
-        let next = NextScript { owner, folder, spawner, since: Instant::now() };
-        let dropped = self.insert(next);
-        for NextScript { spawner, .. } in &dropped {
-            if let Some(spawner) = spawner.upgrade() {
-                spawner.put_away();
-            }
+        let next = NextScript {
+            owner: owner.to_owned(),
+            folder,
+            spawner: Arc::downgrade(spawner),
+            since: Instant::now(),
+        };
+        if let Some(spawner) = self.insert(next).and_then(|oldest| oldest.spawner.upgrade()) {
+            spawner.put_away();
         }
     }
 
-    /// Inserts an entry. Returns those that make room for it, and those whose cells have ended.
-    fn insert(&self, next: NextScript) -> Vec<NextScript> {
-        let mut waiting = self.0.lock();
-        let mut dropped: Vec<_> = waiting
-            .extract_if(.., |other| other.owner == next.owner || other.spawner.strong_count() == 0)
+    /// Returns true if this owner has a folder whose cell waits. Removes a folder without a cell: a script that came
+    /// before the entry was there has ended the cell, because that cell did not show the script's folder.
+    fn is_prepared(&self, owner: &str, spawner: &Arc<Spawner>) -> bool {
+        let mut waiting = self.waiting.lock();
+        let _without_cell: Vec<_> = waiting
+            .extract_if(.., |next| match next.spawner.upgrade() {
+                Some(of_entry) if next.owner == owner => {
+                    !Arc::ptr_eq(&of_entry, spawner) || !spawner.has_ready()
+                }
+                of_entry => of_entry.is_none(),
+            })
             .collect();
-        if waiting.len() >= MOST_WAITING
-            && let Some(oldest) = (0..waiting.len()).min_by_key(|at| waiting[*at].since)
-        {
-            dropped.push(waiting.swap_remove(oldest));
-        }
+        let is_prepared = waiting.iter().any(|next| next.owner == owner);
+        // The folders are removed without the lock.
+        drop(waiting);
+        is_prepared
+    }
+
+    /// Inserts an entry. Returns the entry that makes room for it.
+    fn insert(&self, next: NextScript) -> Option<NextScript> {
+        let mut waiting = self.waiting.lock();
+        let oldest = (0..waiting.len()).min_by_key(|at| waiting[*at].since);
+        let dropped = oldest.filter(|_| waiting.len() >= MOST_WAITING).map(|at| waiting.swap_remove(at));
         waiting.push(next);
         dropped
     }

@@ -245,6 +245,11 @@ impl Spawner {
         drop(self.keep_ready(None));
     }
 
+    /// Returns true if a cell that [`make_ready`](crate::CellHost::make_ready) has prepared was not used.
+    pub fn has_ready(&self) -> bool {
+        self.ready.lock().is_some()
+    }
+
     /// Stores a prepared cell. Returns the previous one.
     pub(crate) fn keep_ready(&self, ready: Option<PreparedCell>) -> Option<PreparedCell> {
         std::mem::replace(&mut *self.ready.lock(), ready)
