@@ -40,6 +40,18 @@ const DRIVEN_BY: [(&str, &[&str]); 9] = [
     ("task", &["Taskfile.yml", "Taskfile.yaml"]),
 ];
 
+/// Programs that start another one in a folder, with the options that name the folder.
+const ENTERS_BY: [(&str, &[&str]); 8] = [
+    ("bwrap", &["--chdir"]),
+    ("env", &["-C", "--chdir"]),
+    ("go", &["-C"]),
+    ("nsenter", &["-w", "--wd"]),
+    ("sudo", &["-D", "--chdir"]),
+    ("systemd-run", &["--working-directory"]),
+    ("unshare", &["-w", "--wd"]),
+    ("uv", &["--directory", "--project"]),
+];
+
 /// Programs other than interpreters that run a file which an option or a word names.
 const TAKE_SCRIPTS: [&str; 22] = [
     ".", "bc", "dc", "ed", "emacs", "ex", "expect", "gdb", "gnuplot", "java", "julia", "lldb", "m4", "nvim",
@@ -108,6 +120,32 @@ pub(crate) fn runs(
     runs
 }
 
+/// Returns the folder that is attached to one of these options, or an empty text if the folder is the
+/// next word. Returns `None` if the word is none of the options. A short option may end a cluster.
+fn folder_option<'w>(word: &'w str, options: &[&str]) -> Option<&'w str> {
+    options.iter().find_map(|option| match option.strip_prefix("--") {
+        // A long option may be abbreviated.
+        Some(_) => {
+            let (spelled, attached) = word.split_once('=').unwrap_or((word, ""));
+            (spelled.len() > 3 && option.starts_with(spelled)).then_some(attached)
+        }
+        None => {
+            let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+            let (_, attached) = letters.split_once(option.strip_prefix('-')?)?;
+            Some(attached)
+        }
+    })
+}
+
+/// Returns true if these arguments of `find` start a program that takes scripts in the folder of each
+/// match.
+fn runs_script_where_it_finds(arguments: &[String]) -> bool {
+    let mut pairs = arguments.iter().zip(arguments.iter().skip(1));
+    pairs.any(|(option, program)| {
+        ["-execdir", "-okdir"].contains(&option.as_str()) && takes_scripts(base_name(program))
+    })
+}
+
 struct Listing<'a> {
     /// Directories in which commands of the line may start.
     directories: Vec<PathBuf>,
@@ -120,19 +158,41 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Follows a `cd`.
+    /// Follows a `cd`, and an option by which a program starts another one in a folder.
     fn enter(&mut self, words: &[String]) {
         let [program, rest @ ..] = words else { return };
-        let Some(target) = rest.iter().find(|word| !word.starts_with('-')) else { return };
-        if !["cd", "pushd"].contains(&program.as_str()) {
+        if ["cd", "pushd"].contains(&program.as_str()) {
+            if let Some(target) = rest.iter().find(|word| !word.starts_with('-')) {
+                self.enter_folder(target);
+            }
+            return;
+        }
+        let name = base_name(program);
+        if name == "find" && runs_script_where_it_finds(rest) {
+            self.too_much("`-execdir` starts a script in each folder that it finds");
+        }
+        let Some((_, options)) = ENTERS_BY.iter().find(|(enters, _)| *enters == name) else { return };
+        for (at, word) in rest.iter().enumerate() {
+            if let Some(attached) = folder_option(word, options) {
+                let target = if attached.is_empty() { rest.get(at + 1).map(String::as_str) } else { Some(attached) };
+                if let Some(target) = target {
+                    self.enter_folder(target);
+                }
+            }
+        }
+    }
+
+    /// Adds a folder in which commands of the line may start.
+    fn enter_folder(&mut self, target: &str) {
+        let from = self.directories.last().cloned().unwrap_or_default();
+        let entered = resolve(&from, target).path;
+        if self.directories.contains(&entered) {
             return;
         }
         if self.directories.len() >= MAX_DIRECTORIES {
             self.too_much("it enters too many folders");
             return;
         }
-        let from = self.directories.last().cloned().unwrap_or_default();
-        let entered = resolve(&from, target).path;
         self.folder(entered.clone());
         self.folder(from.join(target));
         self.directories.push(entered);
