@@ -101,6 +101,7 @@ pub(crate) fn runs(
 ) -> Runs {
     let mut listing = Listing {
         directories: vec![directory.to_owned()],
+        current: directory.to_owned(),
         of_project: project_folders(directory, workspace),
         runs: Runs::default(),
         programs,
@@ -149,6 +150,8 @@ fn runs_script_where_it_finds(arguments: &[String]) -> bool {
 struct Listing<'a> {
     /// Directories in which commands of the line may start.
     directories: Vec<PathBuf>,
+    /// Directory of the shell after the commands so far.
+    current: PathBuf,
     /// Folders with programs of the project, which come after the search path.
     of_project: Vec<PathBuf>,
     runs: Runs,
@@ -163,7 +166,8 @@ impl Listing<'_> {
         let [program, rest @ ..] = words else { return };
         if ["cd", "pushd"].contains(&program.as_str()) {
             if let Some(target) = rest.iter().find(|word| !word.starts_with('-')) {
-                self.enter_folder(target);
+                let from = std::mem::take(&mut self.current);
+                self.current = self.enter_folder(&from, target);
             }
             return;
         }
@@ -174,28 +178,31 @@ impl Listing<'_> {
         let Some((_, options)) = ENTERS_BY.iter().find(|(enters, _)| *enters == name) else { return };
         for (at, word) in rest.iter().enumerate() {
             if let Some(attached) = folder_option(word, options) {
-                let target = if attached.is_empty() { rest.get(at + 1).map(String::as_str) } else { Some(attached) };
-                if let Some(target) = target {
-                    self.enter_folder(target);
+                let next = || rest.get(at + 1).map(String::as_str);
+                let Some(target) = Some(attached).filter(|text| !text.is_empty()).or_else(next) else {
+                    continue;
+                };
+                // The program may itself start in any of the folders, and later commands do not.
+                for from in self.directories.clone() {
+                    self.enter_folder(&from, target);
                 }
             }
         }
     }
 
-    /// Adds a folder in which commands of the line may start.
-    fn enter_folder(&mut self, target: &str) {
-        let from = self.directories.last().cloned().unwrap_or_default();
-        let entered = resolve(&from, target).path;
-        if self.directories.contains(&entered) {
-            return;
-        }
-        if self.directories.len() >= MAX_DIRECTORIES {
-            self.too_much("it enters too many folders");
-            return;
-        }
+    /// Adds a folder in which commands of the line may start, and returns it.
+    fn enter_folder(&mut self, from: &Path, target: &str) -> PathBuf {
+        let entered = resolve(from, target).path;
         self.folder(entered.clone());
         self.folder(from.join(target));
-        self.directories.push(entered);
+        if !self.directories.contains(&entered) {
+            if self.directories.len() < MAX_DIRECTORIES {
+                self.directories.push(entered.clone());
+            } else {
+                self.too_much("it enters too many folders");
+            }
+        }
+        entered
     }
 
     /// Lists the code of one place where a command may begin.

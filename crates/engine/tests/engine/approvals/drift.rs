@@ -158,6 +158,8 @@ fn part() -> impl Strategy<Value = (String, Option<&'static str>, Vec<Drift>)> {
         ("make -C nested", "nested/Makefile"),
         ("cd nested && make", "nested/Makefile"),
         ("cd nested && tool", "nested"),
+        ("env -C nested sh b.sh", "nested/b.sh"),
+        ("nice env -i --chdir=nested sh b.sh", "nested/b.sh"),
         ("unheard-of --in nested", "nested"),
     ]);
     prop_oneof![
