@@ -59,6 +59,11 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
             &sql[..60.min(sql.len())]
         );
     }
+    // A sort succeeds within the limit, or is refused.
+    let sorted = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) \
+                  SELECT count(*) FROM (SELECT hex(zeroblob(8000000)) || x AS h FROM n ORDER BY h)";
+    let sorted = world.database().query(sorted, &[], bounds, &never());
+    assert!(matches!(sorted, Ok(_) | Err(DatabaseError::TooLarge(_))), "{sorted:?}");
     for sql in [
         format!("INSERT INTO wide VALUES ({})", alone("randomblob(9000000)", 300)),
         format!("UPDATE notes SET body = 'x' RETURNING {}", times("randomblob(9000000)", 300)),
