@@ -52,6 +52,11 @@ const ENTERS_BY: [(&str, &[&str]); 8] = [
     ("uv", &["--directory", "--project"]),
 ];
 
+/// Programs that make a file of another one, by their words or into a redirection.
+const COPYING: [&str; 13] = [
+    "cat", "cp", "dd", "head", "install", "ln", "mv", "rsync", "sed", "sort", "tail", "tee", "tr",
+];
+
 /// Programs other than interpreters that run a file which an option or a word names.
 const TAKE_SCRIPTS: [&str; 22] = [
     ".", "bc", "dc", "ed", "emacs", "ex", "expect", "gdb", "gnuplot", "java", "julia", "lldb", "m4", "nvim",
@@ -115,6 +120,21 @@ pub(crate) fn runs(
     let reads_code = reached.unnamed.is_some() || starts.iter().any(|words| runs_standard_input(words));
     for words in &starts {
         listing.start(words, reads_code);
+    }
+    // What an earlier command reads may be the content of a script that the line makes and runs, as in
+    // `cp a b && sh b`.
+    let makes_script = |words: &&[String]| {
+        let program = words.first().map_or("", |program| base_name(program));
+        COPYING.contains(&program)
+    };
+    let runs_script = starts.iter().any(|words| {
+        words.len() > 1 && words.first().is_some_and(|program| takes_scripts(base_name(program)))
+            || words.first().is_some_and(|program| program.contains('/'))
+    });
+    if runs_script && !reads_code {
+        for words in starts.iter().filter(|words| makes_script(words)) {
+            listing.copied(words);
+        }
     }
     let mut runs = listing.runs;
     runs.unnamed = reached.unnamed.or(runs.unnamed);
@@ -254,6 +274,16 @@ impl Listing<'_> {
             }
         }
         self.modules(name, arguments);
+    }
+
+    /// Lists the files that a command may copy.
+    fn copied(&mut self, words: &[String]) {
+        for word in words.iter().skip(1).filter(|word| word.len() < LONGEST_PATH) {
+            let path = word.strip_prefix("if=").unwrap_or(word);
+            if !path.starts_with('-') {
+                self.word(path, Self::file);
+            }
+        }
     }
 
     /// Lists the files that configure a program, in its directory and in each folder that a word
