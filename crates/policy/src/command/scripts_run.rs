@@ -123,17 +123,18 @@ pub(crate) fn runs(
     }
     // What an earlier command reads may be the content of a script that the line makes and runs, as in
     // `cp a b && sh b`.
-    let makes_script = |words: &&[String]| {
-        let program = words.first().map_or("", |program| base_name(program));
-        COPYING.contains(&program)
+    let makes_script = |words: &[String]| {
+        words.first().is_some_and(|program| COPYING.contains(&base_name(program)))
     };
     let runs_script = starts.iter().any(|words| {
         words.len() > 1 && words.first().is_some_and(|program| takes_scripts(base_name(program)))
             || words.first().is_some_and(|program| program.contains('/'))
     });
     if runs_script && !reads_code {
-        for words in starts.iter().filter(|words| makes_script(words)) {
-            listing.copied(words);
+        for words in &starts {
+            if makes_script(words) {
+                listing.copied(words);
+            }
         }
     }
     let mut runs = listing.runs;
