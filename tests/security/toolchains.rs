@@ -86,7 +86,9 @@ fn planted() -> Fixture {
         // Some kinds of files are judged by their content, so the planted ones have a realistic form.
         let content = match path.rsplit('/').next().unwrap() {
             "config" => format!("[remote \"origin\"]\nurl = https://me:{KEY}@host/r\n"),
-            "pipx_metadata.json" => format!("{{\"pip_args\": [\"--index-url\", \"https://me:{KEY}@host/s\"]}}\n"),
+            "pipx_metadata.json" => {
+                format!("{{\"pip_args\": [\"--index-url\", \"https://me:{KEY}@host/s\"]}}\n")
+            }
             "uv-receipt.toml" => format!("[tool]\nindex-url = \"https://me:{KEY}@host/simple\"\n"),
             "FETCH_HEAD" | "HEAD" => format!("abc branch 'main' of https://{KEY}@host/r\n"),
             "settings.xml" => format!("<settings><!-- <password>{KEY}</password> --></settings>\n"),

@@ -154,9 +154,8 @@ fn has_repository(holder: &OwnedFd, name: &OsStr) -> bool {
     }
     let Ok(checkouts) = open(folder.as_fd(), Path::new("src"), LIST) else { return false };
     let Ok(all) = names(&checkouts) else { return true };
-    all.iter().any(|name| {
-        open(checkouts.as_fd(), Path::new(name), LIST).is_ok_and(|checkout| is_top(&checkout))
-    })
+    all.iter()
+        .any(|name| open(checkouts.as_fd(), Path::new(name), LIST).is_ok_and(|checkout| is_top(&checkout)))
 }
 
 fn is_tagged(folder: &OwnedFd) -> bool {

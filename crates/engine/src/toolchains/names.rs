@@ -342,7 +342,15 @@ mod tests {
         ] {
             assert_eq!(judge(name), Verdict::Plain, "{name}");
         }
-        for name in ["config", "config.toml", "FETCH_HEAD", "settings.xml", "cacert.pem", "config.toml.bak", "uv-receipt.toml"] {
+        for name in [
+            "config",
+            "config.toml",
+            "FETCH_HEAD",
+            "settings.xml",
+            "cacert.pem",
+            "config.toml.bak",
+            "uv-receipt.toml",
+        ] {
             assert_eq!(judge(name), Verdict::AskContent, "{name}");
         }
     }

@@ -53,9 +53,8 @@ const ENTERS_BY: [(&str, &[&str]); 8] = [
 ];
 
 /// Programs that make a file of another one, by their words or into a redirection.
-const COPYING: [&str; 13] = [
-    "cat", "cp", "dd", "head", "install", "ln", "mv", "rsync", "sed", "sort", "tail", "tee", "tr",
-];
+const COPYING: [&str; 13] =
+    ["cat", "cp", "dd", "head", "install", "ln", "mv", "rsync", "sed", "sort", "tail", "tee", "tr"];
 
 /// Programs other than interpreters that run a file which an option or a word names.
 const TAKE_SCRIPTS: [&str; 22] = [
@@ -123,9 +122,8 @@ pub(crate) fn runs(
     }
     // What an earlier command reads may be the content of a script that the line makes and runs, as in
     // `cp a b && sh b`.
-    let makes_script = |words: &[String]| {
-        words.first().is_some_and(|program| COPYING.contains(&base_name(program)))
-    };
+    let makes_script =
+        |words: &[String]| words.first().is_some_and(|program| COPYING.contains(&base_name(program)));
     let runs_script = starts.iter().any(|words| {
         words.len() > 1 && words.first().is_some_and(|program| takes_scripts(base_name(program)))
             || words.first().is_some_and(|program| program.contains('/'))
