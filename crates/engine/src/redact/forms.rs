@@ -25,6 +25,9 @@ pub(super) fn forms(value: &[u8], least: usize) -> Vec<Form> {
     forms.add(value.to_vec(), false);
     if let Ok(text) = std::str::from_utf8(value) {
         written(text, &mut forms);
+        // Files of Windows, and answers with that charset.
+        forms.add(text.encode_utf16().flat_map(u16::to_le_bytes).collect(), false);
+        forms.add(text.encode_utf16().flat_map(u16::to_be_bytes).collect(), false);
         for line in text.lines().map(str::trim) {
             // `-----BEGIN ...-----` occurs in every key.
             if line.len() >= LEAST_LINE && line.len() < value.len() && !line.starts_with("-----") {

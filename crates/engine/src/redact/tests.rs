@@ -115,6 +115,18 @@ fn a_secret_in_a_page_or_in_json_for_pages_is_covered() {
 }
 
 #[test]
+fn a_secret_in_utf_16_is_covered() {
+    let value = "sk-1234567890abcdef";
+    for to_bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+        let text: Vec<u8> = format!("a {value} b").encode_utf16().flat_map(to_bytes).collect();
+        let left: Vec<u8> = value.encode_utf16().flat_map(to_bytes).collect();
+        let covered = streamed(&one(value), &text, vec![7, 64]);
+        assert!(!covered.windows(left.len()).any(|part| part == left), "{covered:?}");
+        assert!(covered.windows(10).any(|part| part == b"[SECRET:S]"), "{covered:?}");
+    }
+}
+
+#[test]
 fn a_secret_across_two_reads_is_covered() {
     let text = "before sk-1234567890abcdef between sk-1234567890abcdef-and-more after sk-12345";
     let out = streamed(&redactor(), text.as_bytes(), vec![1]);
