@@ -33,15 +33,18 @@ const PLANTED: &[&str] = &[
     ".local/share/mise/installs/node/22/etc/npmrc",
     ".local/share/mise/plugins/p/.git/config",
     ".local/share/pipx/venvs/x/pip.conf",
+    ".local/share/pipx/venvs/x/pipx_metadata.json",
     ".local/share/pnpm/.npmrc",
     ".local/share/uv/credentials/credentials.toml",
     ".local/share/uv/tools/x/.pypirc",
+    ".local/share/uv/tools/x/uv-receipt.toml",
     ".npm-global/etc/npmrc",
     ".nvm/.git/config",
     ".nvm/versions/node/v22/etc/npmrc",
     ".pyenv/.git/config",
     ".pyenv/versions/3.12/pip.conf",
     ".pyenv/versions/3.12/pip.conf.orig",
+    ".rbenv/versions/3/etc/gemrc",
     ".rbenv/versions/3/etc/server.key",
     ".rustup/toolchains/x/lib/id_ed25519",
     ".sdkman/candidates/maven/current/conf/settings.xml",
@@ -50,6 +53,7 @@ const PLANTED: &[&str] = &[
     "go/pkg/mod/cache/vcs/abc/config",
     "go/src/example.com/secret/main.go",
     "miniconda3/.condarc",
+    "miniconda3/envs/x/.condarc",
     "miniconda3/envs/x/pip.conf",
 ];
 
@@ -82,6 +86,10 @@ fn planted() -> Fixture {
         // Some kinds of files are judged by their content, so the planted ones have a realistic form.
         let content = match path.rsplit('/').next().unwrap() {
             "config" => format!("[remote \"origin\"]\nurl = https://me:{KEY}@host/r\n"),
+            "pipx_metadata.json" => {
+                format!("{{\"pip_args\": [\"--index-url\", \"https://me:{KEY}@host/s\"]}}\n")
+            }
+            "uv-receipt.toml" => format!("[tool]\nindex-url = \"https://me:{KEY}@host/simple\"\n"),
             "FETCH_HEAD" | "HEAD" => format!("abc branch 'main' of https://{KEY}@host/r\n"),
             "settings.xml" => format!("<settings><!-- <password>{KEY}</password> --></settings>\n"),
             "config.toml" | "config.toml~" => format!("[registry]\ntoken = \"{KEY}\"\n"),

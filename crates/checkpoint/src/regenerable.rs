@@ -3,7 +3,7 @@
 //! In these folders the last writer wins without a check for concurrent changes, and old content is
 //! not saved. A name alone never suffices: people keep their own work in folders called `dist` or
 //! `target`. A folder counts if its name is in [`FOLDERS`], no git repository around it tracks
-//! anything in it, and one of these conditions holds:
+//! anything in it, it is no repository and has none in `src`, and one of these conditions holds:
 //!
 //! - git ignores the folder;
 //! - the folder has the tag of a cache (<https://bford.info/cachedir/>);
@@ -105,8 +105,10 @@ impl Regenerable {
         if let Some(known) = self.answers.get(path) {
             return *known;
         }
+        let is_repository = |holder: &&OwnedFd| has_repository(holder, name);
         let is_made = |holder: &&OwnedFd| maker.is_beside(holder) || maker.has_marked(holder, name);
         let tracked_or_unknown = self.repositories.may_track(path);
+        let tracked_or_unknown = tracked_or_unknown || holders.iter().any(is_repository);
         let answer = !tracked_or_unknown && (holders.iter().any(is_made) || self.repositories.ignore(path));
         self.answers.insert(path.to_owned(), answer);
         answer
@@ -140,6 +142,20 @@ impl Maker {
         };
         is_marked || is_tagged(&folder)
     }
+}
+
+/// Returns true if the folder is the top of a git repository, or contains one where pip checks out
+/// what it installs as editable (`src/NAME`): people work there. Deeper ones are not looked for.
+fn has_repository(holder: &OwnedFd, name: &OsStr) -> bool {
+    let Ok(folder) = open(holder.as_fd(), Path::new(name), LIST) else { return false };
+    let is_top = |folder: &OwnedFd| !matches!(look(folder, OsStr::new(".git")), Ok(None));
+    if is_top(&folder) {
+        return true;
+    }
+    let Ok(checkouts) = open(folder.as_fd(), Path::new("src"), LIST) else { return false };
+    let Ok(all) = names(&checkouts) else { return true };
+    all.iter()
+        .any(|name| open(checkouts.as_fd(), Path::new(name), LIST).is_ok_and(|checkout| is_top(&checkout)))
 }
 
 fn is_tagged(folder: &OwnedFd) -> bool {

@@ -118,6 +118,10 @@ impl DatabaseError {
             Some(ErrorCode::OperationInterrupted) => Self::Stopped,
             Some(ErrorCode::ConstraintViolation) => Self::Constraint(said),
             Some(ErrorCode::TooBig) => Self::TooLarge(said),
+            Some(ErrorCode::OutOfMemory) => Self::TooLarge(format!(
+                "the statements that run need more memory than the {} MiB that they have together",
+                crate::memory::LARGEST_HEAP >> 20
+            )),
             Some(ErrorCode::AuthorizationForStatementDenied) => Self::Denied("this action".to_owned()),
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
                 Self::Refused { path: path.to_owned(), because: said }

@@ -4,6 +4,9 @@
 //! memory before the first is read. The number of values follows from the statement's program,
 //! which `EXPLAIN` shows: each value is the result of one instruction. The more of these there are,
 //! the smaller the limit per value.
+//!
+//! What a statement gathers over rows does not follow from its program. A limit on the memory of
+//! SQLite in the whole process bounds that ([`LARGEST_HEAP`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,6 +19,10 @@ pub(crate) const LARGEST_VALUE: i32 = 32 * 1024 * 1024;
 
 /// Maximum size of all values that a statement holds at a time, in bytes.
 const MAX_AT_A_TIME: i32 = 256 * 1024 * 1024;
+
+/// Maximum memory of SQLite in this process, in bytes: what aggregates of JSON gather, and what a sort
+/// merges, has no limit per value. SQLite refuses the allocation that would exceed it.
+pub(crate) const LARGEST_HEAP: i64 = 768 * 1024 * 1024;
 
 /// Size that the limit per value never goes below, in bytes.
 const LEAST_VALUE: i32 = 1024;

@@ -17,7 +17,7 @@ use rustix::fs::{FileType, Mode};
 
 use crate::DatabaseError;
 use crate::action::{Phase, Statement, Watch};
-use crate::memory::{Counts, LARGEST_VALUE};
+use crate::memory::{Counts, LARGEST_HEAP, LARGEST_VALUE};
 
 /// Name of the database that a call uses by default.
 pub const DEFAULT_NAME: &str = "data";
@@ -396,6 +396,8 @@ pub(crate) fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>
     connection.busy_timeout(SHORT_WAIT)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
+    // The limit is that of the process, and can only be lowered.
+    connection.pragma_update(None, "hard_heap_limit", LARGEST_HEAP)?;
     Watch::over(connection)
 }
 

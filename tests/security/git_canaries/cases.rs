@@ -272,6 +272,14 @@ pub(super) const CASES: &[Case] = &[
         trigger: "echo 1 > new; git add new",
     },
     Case {
+        name: "a script that a hook runs, by the top of the working tree",
+        setup: "git init -q . && mkdir scripts && echo ':' > scripts/check.sh && \
+                printf '#!/bin/sh\\nsh \"$(git rev-parse --show-toplevel)/scripts/check.sh\"\\n' > .git/hooks/post-index-change && \
+                chmod +x .git/hooks/post-index-change",
+        plant: &[Files(&[("scripts/check.sh", HOOK)])],
+        trigger: "echo 1 > new; git add new",
+    },
+    Case {
         name: "a program that the user's configuration names",
         setup: "git init -q . && mkdir tools && echo '#!/bin/sh' > tools/watch && chmod +x tools/watch && \
                 git config core.fsmonitor ./tools/watch",

@@ -47,6 +47,12 @@ fn what_is_tracked_or_has_no_maker_is_saved_whatever_its_name() {
     let named = "mkdir -p src/target/deep dist venv .venv node_modules __pycache__; touch Cargo.toml; echo 1 >src/target/deep/a.rs; \
         for d in dist venv .venv node_modules; do echo mine >$d/notes; done; echo mine >__pycache__/notes.py";
     assert_eq!(left_out(named, "rm -rf src dist venv .venv node_modules __pycache__"), NONE);
+    let of_its_own = "git init -q; echo target >.gitignore; mkdir target; cd target; git init -q; echo 1 >a; git add .; commit; \
+        echo edited >>a";
+    assert_eq!(left_out(of_its_own, "rm -rf target"), NONE);
+    let editable = "mkdir -p venv/src/p; touch venv/pyvenv.cfg; cd venv/src/p; git init -q; echo 1 >a; git add .; commit; \
+        echo edited >>a";
+    assert_eq!(left_out(editable, "rm -rf venv"), NONE);
     // Invalid files decide nothing: neither of these can be parsed.
     let broken = "git init -q; echo dist >.gitignore; mkdir dist; echo 1 >dist/a; echo none >.git/index";
     assert_eq!(left_out(broken, "rm -rf dist"), NONE);

@@ -34,6 +34,7 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
         ))
         .unwrap();
     let rows = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 30)";
+    let many_rows = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 1500)";
     let bounds = Bounds { bytes: 8 << 20, ..ALL };
     for sql in [
         format!("SELECT {}", times("zeroblob(1000000)", 1_900)),
@@ -44,6 +45,9 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
             .to_owned(),
         format!("{rows} SELECT {} FROM n", times("group_concat(printf('%.*c', 1000000, 'x'))", 300)),
         format!("{rows} SELECT {} FROM n", times("json_group_array(hex(zeroblob(500000)))", 300)),
+        // What an aggregate gathers over rows counts, not only its result.
+        format!("{many_rows} SELECT json_group_array(hex(zeroblob(1000000))) FROM n"),
+        format!("{many_rows} SELECT length(json_group_object(x, hex(zeroblob(1000000)))) FROM n"),
         format!("SELECT max({})", alone("randomblob(9000000)", 120)),
         format!("SELECT * FROM (VALUES ({}))", alone("hex(randomblob(9000000))", 200)),
         format!("{rows} SELECT {} FROM n", times("first_value(randomblob(9000000)) OVER ()", 200)),
@@ -55,6 +59,11 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
             &sql[..60.min(sql.len())]
         );
     }
+    // A sort succeeds within the limit, or is refused.
+    let sorted = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) \
+                  SELECT count(*) FROM (SELECT hex(zeroblob(8000000)) || x AS h FROM n ORDER BY h)";
+    let sorted = world.database().query(sorted, &[], bounds, &never());
+    assert!(matches!(sorted, Ok(_) | Err(DatabaseError::TooLarge(_))), "{sorted:?}");
     for sql in [
         format!("INSERT INTO wide VALUES ({})", alone("randomblob(9000000)", 300)),
         format!("UPDATE notes SET body = 'x' RETURNING {}", times("randomblob(9000000)", 300)),

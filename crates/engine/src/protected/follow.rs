@@ -319,8 +319,14 @@ impl<'a> Follower<'a> {
             let is_between = |letter: char| letter.is_whitespace() || "'\"`(){}<>=,".contains(letter);
             let words: Vec<&str> = command.split(is_between).filter(|word| !word.is_empty()).collect();
             let mut is_run = true;
+            // True after the beginning of `$(...)/x` or `${...}/x` in the position of a program or of
+            // an interpreter's file.
+            let mut is_computed = false;
             for word in words {
                 all.insert(word.to_owned());
+                let ends_computed = is_computed && word.starts_with('/');
+                is_computed = is_computed && !ends_computed || is_run && word == "$";
+                is_run |= ends_computed;
                 let name = word.rsplit('/').next().unwrap_or(word);
                 let files =
                     RUNNERS.iter().filter(|(runner, _)| *runner == word).flat_map(|(_, files)| *files);

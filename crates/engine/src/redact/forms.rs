@@ -25,6 +25,9 @@ pub(super) fn forms(value: &[u8], least: usize) -> Vec<Form> {
     forms.add(value.to_vec(), false);
     if let Ok(text) = std::str::from_utf8(value) {
         written(text, &mut forms);
+        // Files of Windows, and answers with that charset.
+        forms.add(text.encode_utf16().flat_map(u16::to_le_bytes).collect(), false);
+        forms.add(text.encode_utf16().flat_map(u16::to_be_bytes).collect(), false);
         for line in text.lines().map(str::trim) {
             // `-----BEGIN ...-----` occurs in every key.
             if line.len() >= LEAST_LINE && line.len() < value.len() && !line.starts_with("-----") {
@@ -80,6 +83,50 @@ fn written(text: &str, forms: &mut Forms) {
         forms.add(in_json, false);
         forms.add(json_in_ascii(spelling), false);
     }
+    for (special, upper) in JSON_FOR_PAGES {
+        forms.add(json_for_pages(text, special, upper), false);
+    }
+    for quote in ["&quot;", "&#34;", "\""] {
+        for apostrophe in ["&#39;", "&#x27;", "&apos;", "'"] {
+            forms.add(html(text, quote, apostrophe), false);
+        }
+    }
+}
+
+/// Characters that writers of JSON escape so that it can stand in a page, with the case of the
+/// digits: Go, PHP (`JSON_HEX_*`), and .NET.
+const JSON_FOR_PAGES: [(&str, bool); 4] =
+    [("<>&", false), ("<>&", true), ("<>&'\"", true), ("<>&'\"+`", true)];
+
+/// Returns a text as JSON in which these characters are escaped by their number.
+fn json_for_pages(text: &str, special: &str, upper: bool) -> Vec<u8> {
+    let mut escaped = Zeroizing::new(Vec::with_capacity(text.len() * 6));
+    for character in text.chars() {
+        if special.contains(character) {
+            let number = u32::from(character);
+            let spelled = if upper { format!("\\u{number:04X}") } else { format!("\\u{number:04x}") };
+            escaped.extend_from_slice(spelled.as_bytes());
+        } else {
+            escaped.extend_from_slice(&json(character.encode_utf8(&mut [0; 4])));
+        }
+    }
+    escaped.to_vec()
+}
+
+/// Returns a text as it stands in HTML and XML, with these spellings of the quotation marks.
+fn html(text: &str, quote: &str, apostrophe: &str) -> Vec<u8> {
+    let mut escaped = Zeroizing::new(String::with_capacity(text.len() * 6));
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str(quote),
+            '\'' => escaped.push_str(apostrophe),
+            other => escaped.push(other),
+        }
+    }
+    escaped.as_bytes().to_vec()
 }
 
 /// Returns a text as `serde_json` writes it, without the surrounding quotes.

@@ -4,7 +4,9 @@
 //! | form | found in |
 //! |---|---|
 //! | unchanged, and each long line of a multi-line value | a file, a message |
-//! | in JSON, also within JSON, also in ASCII alone | a log, a body |
+//! | in JSON, also within JSON, in ASCII alone, and escaped for pages | a log, a body |
+//! | in UTF-16 | a file of Windows |
+//! | in HTML or XML, with named or numbered quotation marks | a page |
 //! | quoted for a shell, in four ways | a trace, a script |
 //! | percent-encoded, in either case, in part or in full | a URL, a form |
 //! | hexadecimal, also broken into lines | `xxd -p` |

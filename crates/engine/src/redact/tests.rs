@@ -98,6 +98,35 @@ fn a_secret_is_covered_in_what_was_written_however_it_is_escaped() {
 }
 
 #[test]
+fn a_secret_in_a_page_or_in_json_for_pages_is_covered() {
+    let redactor = one("pa&ss<wo>rd\"4'5+6");
+    for text in [
+        "pa&amp;ss&lt;wo&gt;rd&quot;4&#39;5+6",
+        "pa&amp;ss&lt;wo&gt;rd&#34;4&#39;5+6",
+        "pa&amp;ss&lt;wo&gt;rd\"4'5+6",
+        "pa&amp;ss&lt;wo&gt;rd&quot;4&#x27;5+6",
+        "pa\\u0026ss\\u003cwo\\u003erd\\\"4'5+6",
+        "pa\\u0026ss\\u003Cwo\\u003Erd\\u00224\\u00275+6",
+        "pa\\u0026ss\\u003Cwo\\u003Erd\\u00224\\u00275\\u002B6",
+    ] {
+        let covered = redactor.text(&format!("before {text} after"));
+        assert_eq!(covered.as_deref(), Some("before [SECRET:S] after"), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_in_utf_16_is_covered() {
+    let value = "sk-1234567890abcdef";
+    for to_bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+        let text: Vec<u8> = format!("a {value} b").encode_utf16().flat_map(to_bytes).collect();
+        let left: Vec<u8> = value.encode_utf16().flat_map(to_bytes).collect();
+        let covered = streamed(&one(value), &text, vec![7, 64]);
+        assert!(!covered.windows(left.len()).any(|part| part == left), "{covered:?}");
+        assert!(covered.windows(10).any(|part| part == b"[SECRET:S]"), "{covered:?}");
+    }
+}
+
+#[test]
 fn a_secret_across_two_reads_is_covered() {
     let text = "before sk-1234567890abcdef between sk-1234567890abcdef-and-more after sk-12345";
     let out = streamed(&redactor(), text.as_bytes(), vec![1]);

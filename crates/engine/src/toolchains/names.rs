@@ -21,19 +21,21 @@ pub(super) enum Verdict {
 /// underscores do not count.
 ///
 /// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, `PostgreSQL`, git, Maven, Gradle,
-/// `NuGet`, conda, Docker, `OpenSSH`, uv, Deno, SDKMAN, Composer and Google Cloud.
+/// `NuGet`, conda, RubyGems, Docker, `OpenSSH`, uv, Deno, SDKMAN, Composer and Google Cloud.
 const KEYS: &[&str] = &[
     "access_token",
     "anaconda_token",
     "api_key",
     "apikey",
     "auth",
+    "condarc",
     "credential",
     "credentials",
     "curlrc",
     "dockercfg",
     "dockerconfigjson",
     "env",
+    "gemrc",
     "git-credentials",
     "gradle.properties",
     "htpasswd",
@@ -41,6 +43,7 @@ const KEYS: &[&str] = &[
     "id_ecdsa",
     "id_ed25519",
     "id_rsa",
+    "mambarc",
     "netrc",
     "npmrc",
     "nuget.config",
@@ -65,8 +68,18 @@ const DATA: &[&str] =
 const KEY_ENDINGS: &[&str] = &["jks", "key", "keystore", "kdbx", "p12", "pem", "pfx", "ppk"];
 
 /// Files that programs need and that hold a key only if somebody wrote one into them.
-const ASKED: &[&str] =
-    &["config", "config.toml", "config.worktree", "fetch_head", "head", "hooks.json", "settings.xml"];
+const ASKED: &[&str] = &[
+    "config",
+    "config.toml",
+    "config.worktree",
+    "fetch_head",
+    "gitconfig",
+    "head",
+    "hooks.json",
+    "pipx_metadata.json",
+    "settings.xml",
+    "uv-receipt.toml",
+];
 
 /// Bundles of public certificates, with which programs verify their peers.
 const BUNDLES: &[&str] = &["ca-bundle.pem", "cacert.pem", "cert.pem", "roots.pem"];
@@ -301,6 +314,8 @@ mod tests {
             "id_rsa.bak.1",
             "credentials (copy)",
             "settings-security.xml",
+            ".condarc",
+            "gemrc.bak",
             "netrc.~1~",
             "server.p12",
         ] {
@@ -327,7 +342,15 @@ mod tests {
         ] {
             assert_eq!(judge(name), Verdict::Plain, "{name}");
         }
-        for name in ["config", "config.toml", "FETCH_HEAD", "settings.xml", "cacert.pem", "config.toml.bak"] {
+        for name in [
+            "config",
+            "config.toml",
+            "FETCH_HEAD",
+            "settings.xml",
+            "cacert.pem",
+            "config.toml.bak",
+            "uv-receipt.toml",
+        ] {
             assert_eq!(judge(name), Verdict::AskContent, "{name}");
         }
     }

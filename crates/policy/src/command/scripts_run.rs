@@ -40,6 +40,22 @@ const DRIVEN_BY: [(&str, &[&str]); 9] = [
     ("task", &["Taskfile.yml", "Taskfile.yaml"]),
 ];
 
+/// Programs that start another one in a folder, with the options that name the folder.
+const ENTERS_BY: [(&str, &[&str]); 8] = [
+    ("bwrap", &["--chdir"]),
+    ("env", &["-C", "--chdir"]),
+    ("go", &["-C"]),
+    ("nsenter", &["-w", "--wd"]),
+    ("sudo", &["-D", "--chdir"]),
+    ("systemd-run", &["--working-directory"]),
+    ("unshare", &["-w", "--wd"]),
+    ("uv", &["--directory", "--project"]),
+];
+
+/// Programs that make a file of another one, by their words or into a redirection.
+const COPYING: [&str; 13] =
+    ["cat", "cp", "dd", "head", "install", "ln", "mv", "rsync", "sed", "sort", "tail", "tee", "tr"];
+
 /// Programs other than interpreters that run a file which an option or a word names.
 const TAKE_SCRIPTS: [&str; 22] = [
     ".", "bc", "dc", "ed", "emacs", "ex", "expect", "gdb", "gnuplot", "java", "julia", "lldb", "m4", "nvim",
@@ -89,6 +105,7 @@ pub(crate) fn runs(
 ) -> Runs {
     let mut listing = Listing {
         directories: vec![directory.to_owned()],
+        current: directory.to_owned(),
         of_project: project_folders(directory, workspace),
         runs: Runs::default(),
         programs,
@@ -103,14 +120,57 @@ pub(crate) fn runs(
     for words in &starts {
         listing.start(words, reads_code);
     }
+    // What an earlier command reads may be the content of a script that the line makes and runs, as in
+    // `cp a b && sh b`.
+    let makes_script =
+        |words: &[String]| words.first().is_some_and(|program| COPYING.contains(&base_name(program)));
+    let runs_script = starts.iter().any(|words| {
+        words.len() > 1 && words.first().is_some_and(|program| takes_scripts(base_name(program)))
+            || words.first().is_some_and(|program| program.contains('/'))
+    });
+    if runs_script && !reads_code {
+        for words in &starts {
+            if makes_script(words) {
+                listing.copied(words);
+            }
+        }
+    }
     let mut runs = listing.runs;
     runs.unnamed = reached.unnamed.or(runs.unnamed);
     runs
 }
 
+/// Returns the folder that is attached to one of these options, or an empty text if the folder is the
+/// next word. Returns `None` if the word is none of the options. A short option may end a cluster.
+fn folder_option<'w>(word: &'w str, options: &[&str]) -> Option<&'w str> {
+    options.iter().find_map(|option| match option.strip_prefix("--") {
+        // A long option may be abbreviated.
+        Some(_) => {
+            let (spelled, attached) = word.split_once('=').unwrap_or((word, ""));
+            (spelled.len() > 3 && option.starts_with(spelled)).then_some(attached)
+        }
+        None => {
+            let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+            let (_, attached) = letters.split_once(option.strip_prefix('-')?)?;
+            Some(attached)
+        }
+    })
+}
+
+/// Returns true if these arguments of `find` start a program that takes scripts in the folder of each
+/// match.
+fn runs_script_where_it_finds(arguments: &[String]) -> bool {
+    let mut pairs = arguments.iter().zip(arguments.iter().skip(1));
+    pairs.any(|(option, program)| {
+        ["-execdir", "-okdir"].contains(&option.as_str()) && takes_scripts(base_name(program))
+    })
+}
+
 struct Listing<'a> {
     /// Directories in which commands of the line may start.
     directories: Vec<PathBuf>,
+    /// Directory of the shell after the commands so far.
+    current: PathBuf,
     /// Folders with programs of the project, which come after the search path.
     of_project: Vec<PathBuf>,
     runs: Runs,
@@ -120,22 +180,48 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Follows a `cd`.
+    /// Follows a `cd`, and an option by which a program starts another one in a folder.
     fn enter(&mut self, words: &[String]) {
         let [program, rest @ ..] = words else { return };
-        let Some(target) = rest.iter().find(|word| !word.starts_with('-')) else { return };
-        if !["cd", "pushd"].contains(&program.as_str()) {
+        if ["cd", "pushd"].contains(&program.as_str()) {
+            if let Some(target) = rest.iter().find(|word| !word.starts_with('-')) {
+                let from = std::mem::take(&mut self.current);
+                self.current = self.enter_folder(&from, target);
+            }
             return;
         }
-        if self.directories.len() >= MAX_DIRECTORIES {
-            self.too_much("it enters too many folders");
-            return;
+        let name = base_name(program);
+        if name == "find" && runs_script_where_it_finds(rest) {
+            self.too_much("`-execdir` starts a script in each folder that it finds");
         }
-        let from = self.directories.last().cloned().unwrap_or_default();
-        let entered = resolve(&from, target).path;
+        let Some((_, options)) = ENTERS_BY.iter().find(|(enters, _)| *enters == name) else { return };
+        for (at, word) in rest.iter().enumerate() {
+            if let Some(attached) = folder_option(word, options) {
+                let next = || rest.get(at + 1).map(String::as_str);
+                let Some(target) = Some(attached).filter(|text| !text.is_empty()).or_else(next) else {
+                    continue;
+                };
+                // The program may itself start in any of the folders, and later commands do not.
+                for from in self.directories.clone() {
+                    self.enter_folder(&from, target);
+                }
+            }
+        }
+    }
+
+    /// Adds a folder in which commands of the line may start, and returns it.
+    fn enter_folder(&mut self, from: &Path, target: &str) -> PathBuf {
+        let entered = resolve(from, target).path;
         self.folder(entered.clone());
         self.folder(from.join(target));
-        self.directories.push(entered);
+        if !self.directories.contains(&entered) {
+            if self.directories.len() < MAX_DIRECTORIES {
+                self.directories.push(entered.clone());
+            } else {
+                self.too_much("it enters too many folders");
+            }
+        }
+        entered
     }
 
     /// Lists the code of one place where a command may begin.
@@ -187,6 +273,16 @@ impl Listing<'_> {
             }
         }
         self.modules(name, arguments);
+    }
+
+    /// Lists the files that a command may copy.
+    fn copied(&mut self, words: &[String]) {
+        for word in words.iter().skip(1).filter(|word| word.len() < LONGEST_PATH) {
+            let path = word.strip_prefix("if=").unwrap_or(word);
+            if !path.starts_with('-') {
+                self.word(path, Self::file);
+            }
+        }
     }
 
     /// Lists the files that configure a program, in its directory and in each folder that a word

@@ -157,7 +157,11 @@ fn part() -> impl Strategy<Value = (String, Option<&'static str>, Vec<Drift>)> {
         ("node --require ./named x.js", "named/begin.js"),
         ("make -C nested", "nested/Makefile"),
         ("cd nested && make", "nested/Makefile"),
+        ("cp nested/b.sh here.sh && sh here.sh", "nested/b.sh"),
+        ("cat nested/b.sh > here.sh; sh here.sh", "nested/b.sh"),
         ("cd nested && tool", "nested"),
+        ("env -C nested sh b.sh", "nested/b.sh"),
+        ("nice env -i --chdir=nested sh b.sh", "nested/b.sh"),
         ("unheard-of --in nested", "nested"),
     ]);
     prop_oneof![
