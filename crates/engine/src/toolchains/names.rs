@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 /// underscores do not count.
 ///
 /// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, `PostgreSQL`, git, Maven, Gradle,
-/// `NuGet`, conda, RubyGems, Docker, `OpenSSH`, uv, Deno, SDKMAN, Composer and Google Cloud.
+/// `NuGet`, conda, `RubyGems`, Docker, `OpenSSH`, uv, Deno, SDKMAN, Composer and Google Cloud.
 const KEYS: &[&str] = &[
     "access_token",
     "anaconda_token",
