@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn what_no_provider_accepts_is_refused_with_its_place_and_what_to_write() {
-        checked("a: {type: string, description: d, enum: [x, y]}, b: {type: array, description: d, items: {type: integer}}")
+        checked("a: {type: string, description: d, enum: [b, c]}, b: {type: array, description: d, items: {type: integer}}")
             .unwrap();
         let deep = format!(
             "a: {}{{type: string, description: d}}{}",
