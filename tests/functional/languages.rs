@@ -137,6 +137,8 @@ fn what_is_not_the_program_of_this_version_is_refused_and_nothing_changes() {
         let run = install(&fixture, &from);
         assert_ne!(run.code, 0, "{}: {}", from.display(), run.stderr);
         assert!(run.stderr.contains(why), "{}: {}", from.display(), run.stderr);
+        // The user's file is named, and not the copy that was made of it.
+        assert!(run.stderr.contains(&from.display().to_string()), "{}: {}", from.display(), run.stderr);
         assert!(!place.exists());
     }
     let run = fixture.run(&["setup", "languages"]);

@@ -191,6 +191,42 @@ fn a_manifest_that_is_wrong_is_refused_with_its_field() {
 }
 
 #[test]
+fn a_schema_that_no_provider_accepts_is_refused_with_its_place() {
+    let fixture = Fixture::new();
+    write(&fixture, "wrong", "true\n", "");
+    let file = folder(&fixture, "wrong").join("plugin.yaml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (properties, place) in [
+        ("{a: {anyOf: [{type: string}], description: d}}", "/a: uses anyOf (write the one form"),
+        (
+            "{a: {type: object, description: d, additionalProperties: {$ref: '#'}}}",
+            "/a/additionalProperties: uses $ref",
+        ),
+        ("{'a b': {type: string, description: d}}", "(name it with letters"),
+        ("{a: {type: array, description: d, items: {}, contains: {}}}", "/a: no provider reads `contains`"),
+    ] {
+        std::fs::write(&file, good.replacen("properties: {}", &format!("properties: {properties}"), 1))
+            .unwrap();
+        for command in [&["plugin", "test", "wrong"][..], &["plugin", "enable", "wrong", "--yes"]] {
+            let run = fixture.run(command);
+            assert_eq!(run.code, 2, "{place}: {}{}", run.stdout, run.stderr);
+            assert!(
+                run.stderr.contains("`input_schema`") && run.stderr.contains(place),
+                "{place}: {}",
+                run.stderr
+            );
+        }
+        assert_eq!(status(&fixture, "wrong")["status"], "wrong", "{place}");
+    }
+    std::fs::write(&file, good).unwrap();
+    assert_eq!(
+        fixture.run(&["plugin", "enable", "wrong", "--yes"]).code,
+        0,
+        "the control: the schema alone was wrong"
+    );
+}
+
+#[test]
 fn declared_changes_can_be_undone_and_those_of_a_failed_call_are_not_made() {
     let fixture = Fixture::with_files(&[("a.txt", "before")]);
     let script = format!("echo after > a.txt\n{}", saying("echo done"));

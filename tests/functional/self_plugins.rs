@@ -202,7 +202,9 @@ fn a_plugin_whose_tests_fail_or_do_not_run_is_not_made() {
 #[test]
 fn a_taken_name_and_a_missing_model_are_refused_and_overwrite_nothing() {
     let fixture = example();
-    for name in ["file_read", "plugin_trial", "self_apply", "tool_search"] {
+    // Tools of other dialects, which no list of this one has.
+    let of_others = ["execute", "browser", "run_command"];
+    for name in ["file_read", "plugin_trial", "self_apply", "tool_search"].into_iter().chain(of_others) {
         let error = fixture.error("self_create_plugin", wanted(name));
         assert_eq!(error["code"], "ECONFLICT", "{name}: {error:#}");
     }

@@ -206,6 +206,7 @@ impl Configuration {
         let own_projects = registered(projects, &place.workspace, plugins.own(!is_narrowed))?;
         let needed = ToolDependencies { databases, skills, knowledge, models, work, own_projects };
         let canonical = canonical(&needed);
+        needed.own_projects.reserve_names(built_in(&canonical, &own));
         let trusted = files.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
         let servers = trusted.filter_map(|layered| layered.file.settings.mcp_servers.clone());
         let mut mcp_servers = packages.servers;
@@ -256,8 +257,7 @@ impl Configuration {
 
     /// Returns the names of the built-in tools of every dialect. A runtime need not have all of them.
     pub(crate) fn built_in_names(&self) -> BTreeSet<&'static str> {
-        let own = self.canonical.iter().chain(&self.own).map(|tool| tool.spec().name);
-        own.chain(Dialect::all_names()).collect()
+        built_in(&self.canonical, &self.own)
     }
 
     /// Returns the patterns of paths that no tool reads or writes.
@@ -318,6 +318,11 @@ fn database_patterns(databases: &Databases, workspace: &Path) -> Vec<String> {
     };
     let folder = Path::new(database::DEFAULT_PATH).parent().map(pattern);
     folder.into_iter().chain(databases.files().iter().map(|path| pattern(path))).collect()
+}
+
+fn built_in(canonical: &[Arc<dyn AnyTool>], own: &[Arc<dyn AnyTool>]) -> BTreeSet<&'static str> {
+    let named = canonical.iter().chain(own).map(|tool| tool.spec().name);
+    named.chain(Dialect::all_names()).collect()
 }
 
 /// Compiles the policy from the combined settings.

@@ -42,12 +42,12 @@ pub(crate) fn place(state: &Path) -> PathBuf {
     state.join("languages").join(PROGRAM)
 }
 
-/// Starts a program and returns the languages that it has.
+/// Starts a program and returns the languages that it has. Errors call the program `name`.
 ///
 /// # Errors
 /// Returns the reason why it is not the one for this program.
-pub(crate) fn languages_of(program: &Path) -> Result<Vec<Language>, String> {
-    Running::start(program).map(|(_, languages)| languages).map_err(|why| why.text)
+pub(crate) fn languages_of(program: &Path, name: &str) -> Result<Vec<Language>, String> {
+    Running::start(program, name).map(|(_, languages)| languages).map_err(|why| why.text)
 }
 
 /// Stamp of a program, with the languages that it has or the reason why it cannot be used.
@@ -69,6 +69,10 @@ impl LanguagesProgram {
         Self { path: place(state), known: Mutex::default(), running: Mutex::default() }
     }
 
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Returns the stamp of the program, and the languages that it has or the reason why it cannot be used. Returns
     /// `None` if there is no program.
     pub(crate) fn state(&self) -> Option<Trial> {
@@ -77,7 +81,7 @@ impl LanguagesProgram {
         if let Some(known) = known.clone().filter(|known| known.0 == stamp) {
             return Some(known);
         }
-        let tried = Running::start(&self.path);
+        let tried = Running::start(&self.path, &self.name());
         let is_lasting = tried.as_ref().err().is_none_or(|why| why.is_lasting);
         let found = (stamp, tried.map(|(_, languages)| languages).map_err(|why| why.text));
         if is_lasting {
@@ -127,7 +131,7 @@ impl MoreLanguages for LanguagesProgram {
         let Some((stamp, Ok(_))) = self.state() else { return failed() };
         let mut running = self.running.lock();
         if running.as_ref().is_none_or(|(known, _)| *known != stamp) {
-            *running = Running::start(&self.path).ok().map(|(started, _)| (stamp, started));
+            *running = Running::start(&self.path, &self.name()).ok().map(|(started, _)| (stamp, started));
         }
         let answered = running.as_mut()?.1.exchange(&bytes, FILE, is_stopped);
         let facts = match answered {
@@ -174,12 +178,10 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts a program, and checks that it is of this version.
-    fn start(program: &Path) -> Result<(Self, Vec<Language>), Unusable> {
-        let cannot = |why: String, is_lasting| Unusable {
-            text: format!("{} cannot be used: {why}", program.display()),
-            is_lasting,
-        };
+    /// Starts a program, and checks that it is of this version. Errors call the program `name`.
+    fn start(program: &Path, name: &str) -> Result<(Self, Vec<Language>), Unusable> {
+        let cannot =
+            |why: String, is_lasting| Unusable { text: format!("{name} cannot be used: {why}"), is_lasting };
         let mut running = Self::spawn(program).map_err(|error| {
             let is_of_file = [Errno::NOENT, Errno::ACCESS, Errno::PERM, Errno::NOEXEC]
                 .iter()

@@ -17,6 +17,7 @@ mod folder;
 mod known_hashes;
 mod manifest;
 mod name;
+mod portable;
 mod scaffold;
 mod store;
 mod trial;

@@ -9,6 +9,7 @@ use tool::Level;
 
 use crate::fields::{Fields, ManifestError};
 use crate::name::is_plugin_name;
+use crate::portable;
 
 /// Maximum size of a manifest, in bytes.
 pub(crate) const LARGEST_MANIFEST: usize = 128 * 1024;
@@ -297,9 +298,8 @@ fn input_schema(fields: &mut Fields) -> Result<Value, ManifestError> {
         root.entry("additionalProperties").or_insert(Value::Bool(false));
         root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     }
-    let violations = tool::subset_violations(&schema);
-    if !violations.is_empty() {
-        return Err(fields.fault("input_schema", outside(&violations)));
+    if let Some(fault) = portable::fault(&schema, true) {
+        return Err(fields.fault("input_schema", fault));
     }
     validator("input_schema", &schema)?;
     Ok(schema)
@@ -307,24 +307,11 @@ fn input_schema(fields: &mut Fields) -> Result<Value, ManifestError> {
 
 fn output_schema(fields: &mut Fields) -> Result<Value, ManifestError> {
     let schema = fields.required("output_schema", "write a JSON Schema of type object")?;
-    // No provider reads the fields of an output, so they need no description.
-    let violations: Vec<String> = tool::subset_violations(&schema)
-        .into_iter()
-        .filter(|violation| !violation.ends_with(": no description"))
-        .collect();
-    if !violations.is_empty() {
-        return Err(fields.fault("output_schema", outside(&violations)));
+    if let Some(fault) = portable::fault(&schema, false) {
+        return Err(fields.fault("output_schema", fault));
     }
     validator("output_schema", &schema)?;
     Ok(schema)
-}
-
-fn outside(violations: &[String]) -> String {
-    let told: Vec<&str> = violations.iter().take(5).map(String::as_str).collect();
-    format!(
-        "is outside of what every provider of models accepts ({}); use plain types, and describe each property",
-        tool::visible(&told.join("; "))
-    )
 }
 
 fn effects(fields: &mut Fields) -> Result<DeclaredEffects, ManifestError> {

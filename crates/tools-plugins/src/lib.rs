@@ -9,6 +9,7 @@ mod outcome;
 mod plugin_tool;
 mod plugin_trial;
 mod processes;
+mod provider_schema;
 
 pub use processes::PluginProcesses;
 
@@ -19,6 +20,7 @@ use tool::{AnyTool, ErasedTool};
 
 pub use plugin_tool::{PluginTool, Unusable};
 pub use plugin_trial::PluginTrial;
+pub use provider_schema::check_provider_schema;
 
 /// Returns the tools of this family that are there without any plugin, in listing order. `trials` has the new plugins
 /// that are being tested.

@@ -16,6 +16,7 @@ use crate::cell::{self, Collector};
 use crate::conversation::{Broken, StopEvent};
 use crate::outcome::{self, Failed};
 use crate::processes::{PluginProcesses, ProcessKey, ServingPlugin};
+use crate::provider_schema::check_provider_schema;
 
 /// Maximum size of a response, by which a call is admitted.
 const ANSWER_BYTES: u64 = plugins::LARGEST_ANSWER as u64;
@@ -66,6 +67,7 @@ impl PluginTool {
             return Err(wrong(&"the copy of its files is damaged; enable it again"));
         }
         let manifest = Manifest::of_folder(&copy).map_err(|error| wrong(&error))?;
+        check_provider_schema(&manifest).map_err(|error| wrong(&error))?;
         let output = jsonschema::validator_for(&manifest.output_schema).map_err(|error| wrong(&error))?;
         let spec =
             spec(&manifest).ok_or_else(|| wrong(&"this process has had too many tools; start it again"))?;

@@ -23,6 +23,7 @@ use tool::{
 
 use crate::cell::{self, Collector};
 use crate::outcome;
+use crate::provider_schema::check_provider_schema;
 
 /// Maximum number of tests of one run.
 const MOST_TESTS: usize = 20;
@@ -79,6 +80,7 @@ impl PluginTrial {
         let content = PluginFolder::of_texts(Path::new("plugin"), &*self.files(args)?);
         let content = content.map_err(|error| wrong(error.to_string()))?;
         let manifest = content.manifest().map_err(|error| wrong(error.to_string()))?;
+        check_provider_schema(&manifest).map_err(|error| wrong(error.to_string()))?;
         if manifest.mode != RunMode::Once {
             return Err(wrong("`mode` must be `once`".to_owned()));
         }

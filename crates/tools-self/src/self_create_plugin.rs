@@ -155,7 +155,7 @@ impl Tool for SelfCreatePlugin {
         let folder = project.folder(&context.place)?.join(&path);
         project.modifiable(context, &path)?;
         own.check_new(name, &folder)?;
-        check_tools(context, name)?;
+        check_tools(context, &self.0, name)?;
         let _reserved = self.0.begin(&project.name)?;
         let draft = match self.written(context, name, &args).await? {
             Written::Draft(draft) => *draft,
@@ -243,13 +243,14 @@ impl SelfCreatePlugin {
     }
 }
 
-/// Checks that no tool has the name of a new plugin.
-fn check_tools(context: &Context, name: &str) -> Result<(), ToolError> {
+/// Checks that no tool of any dialect has the name of a new plugin.
+fn check_tools(context: &Context, own: &SelfDevelopment, name: &str) -> Result<(), ToolError> {
     // These are in no list, because only Handfast itself calls them.
     const OWN: [&str; 4] = ["self_trial", "self_apply", "plugin_trial", "model_turn"];
     let calls = context.service::<Arc<dyn InnerCalls>>()?;
     let listed = context.service::<Catalogue>()?.entries();
     if OWN.contains(&name)
+        || own.is_built_in(name)
         || calls.tools().iter().any(|tool| tool.name() == name)
         || listed.iter().any(|entry| entry.name == name)
     {

@@ -1,8 +1,8 @@
 //! The projects that Handfast may develop, and the modifications of them that are being tried.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use plugins::PluginTrials;
@@ -17,6 +17,8 @@ use crate::trial::Trial;
 pub struct SelfDevelopment {
     projects: Vec<Project>,
     plugins: Option<OwnPlugins>,
+    /// Names of the built-in tools of every dialect, which no plugin takes.
+    built_in: OnceLock<BTreeSet<&'static str>>,
     plugin_trials: Arc<PluginTrials>,
     trials: Mutex<BTreeMap<String, Arc<Trial>>>,
     /// Projects that are being changed.
@@ -41,6 +43,17 @@ impl SelfDevelopment {
     #[must_use]
     pub fn with_plugins(self, plugins: OwnPlugins) -> Self {
         Self { plugins: Some(plugins), ..self }
+    }
+
+    /// Reserves the names of the built-in tools of every dialect, so that no new plugin takes one. Only the first call
+    /// counts, because these tools are the same for the whole life of a runtime.
+    pub fn reserve_names(&self, names: BTreeSet<&'static str>) {
+        let _first = self.built_in.set(names);
+    }
+
+    /// Returns true if a built-in tool of any dialect has this name.
+    pub(crate) fn is_built_in(&self, name: &str) -> bool {
+        self.built_in.get().is_some_and(|names| names.contains(name))
     }
 
     /// Returns the new plugins that are being tested.

@@ -13,6 +13,7 @@ use plugins::{
 use serde_json::json;
 use store_api::{Store, StoreError};
 use tool::{Clock, Code};
+use tools_plugins::check_provider_schema;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
@@ -138,7 +139,10 @@ impl Row {
         let state = places.store.of(&found.folder)?;
         let is_used = found.kind == SourceKind::User || uses_workspace;
         // The hash and the manifest alone stay in memory.
-        let content = found.read().map(|(content, manifest)| (content.hash, manifest));
+        let content = found.read().and_then(|(content, manifest)| {
+            check_provider_schema(&manifest)?;
+            Ok((content.hash, manifest))
+        });
         let (status, reason) = status(&content, state.as_ref(), is_used);
         let (present_hash, manifest) = content.ok().unzip();
         Ok(Self { found, state, status, reason, present_hash, manifest })
@@ -266,8 +270,12 @@ fn enable(
 
 /// Reads a plugin that must be right.
 fn readable(found: &FoundPlugin) -> Result<(PluginFolder, Manifest), Failure> {
-    let wrong = |error| format!("{}: {error}", tool::visible(&tool::path_text(&found.folder)));
-    found.read().map_err(|error| Failure::usage(wrong(error)))
+    let wrong = |error: FolderError| {
+        Failure::usage(format!("{}: {error}", tool::visible(&tool::path_text(&found.folder))))
+    };
+    let (content, manifest) = found.read().map_err(wrong)?;
+    check_provider_schema(&manifest).map_err(|error| wrong(error.into()))?;
+    Ok((content, manifest))
 }
 
 /// Describes what a human allows by enabling a plugin.

@@ -40,6 +40,52 @@ fn declared_effects_raise_the_level_and_never_lower_it() {
 }
 
 #[test]
+fn a_schema_that_no_provider_accepts_is_refused_with_its_place_and_what_to_write() {
+    let own = "{text: {type: string, description: Text to count.}}";
+    let properties = |text: &str| GOOD.replace(own, text);
+    let top = |text: &str| {
+        GOOD.replace("type: object\n  properties: {text", &format!("{text}\n  properties: {{text"))
+    };
+    let items = |text: &str| properties(&format!("{{text: {{type: array, description: d, {text}}}}}"));
+    for (text, place, instead) in [
+        (top("type: object\n  anyOf: [{required: [text]}]"), "the top: uses anyOf", "the one form"),
+        (top("type: array"), "must be of type object", "`type: object` at its top"),
+        (top("type: [object, 'null']"), "must be of type object", "`type: object` at its top"),
+        (top("description: d"), "must be of type object", "`type: object` at its top"),
+        (top("type: object\n  $defs: {}"), "the top: uses $defs", "in the place of the reference"),
+        (
+            properties("{text: {$ref: '#', description: d}}"),
+            "/text: uses $ref",
+            "in the place of the reference",
+        ),
+        (properties("{text: {type: [string, integer], description: d}}"), "/text: a type array", "one type"),
+        (properties("{text: {const: a, description: d}}"), "/text: uses const", "`enum`"),
+        (properties("{text: true}"), "/text: a boolean schema", "{type: string}"),
+        (properties("{text: {oneOf: [], description: d}}"), "/text: uses oneOf", "the one form"),
+        (properties("{text: {type: string}}"), "/text: no description", "in a sentence"),
+        (items("items: [{type: string}, {type: integer}]"), "/text/items: a boolean schema", "one for all"),
+        (
+            items("prefixItems: [{type: string}], items: {type: string}"),
+            "/text: uses prefixItems",
+            "one schema",
+        ),
+        (items("minItems: 1"), "/text: an array without items", "under `items`"),
+        (
+            properties("{text: {type: object, description: d, additionalProperties: {$ref: '#'}}}"),
+            "/text/additionalProperties: uses $ref",
+            "in the place of the reference",
+        ),
+    ] {
+        assert_ne!(text, GOOD);
+        let error = parse(&text).expect_err(&text);
+        assert_eq!(error.field, "input_schema", "{error}");
+        assert!(error.problem.contains(place) && error.problem.contains(instead), "{place}: {error}");
+    }
+    let large = properties(&format!("{{text: {{type: string, description: {}}}}}", "d".repeat(2 << 20)));
+    assert!(parse(&large).unwrap_err().problem.contains("are the most"));
+}
+
+#[test]
 fn a_fault_names_its_field_and_what_to_do() {
     let replaced = |from: &str, to: &str| GOOD.replace(from, to);
     for (text, field, told) in [

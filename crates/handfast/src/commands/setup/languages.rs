@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     if remove {
         return forget(&place);
     }
-    let installed = place.is_file().then(|| languages_of(&place));
+    let installed = place.is_file().then(|| languages_of(&place, &place.display().to_string()));
     if from.is_none() && matches!(installed, Some(Ok(_))) {
         note(&format!("nothing is needed: {PROGRAM} is in {}", folder.display()));
         return Ok(ExitCode::SUCCESS);
@@ -106,7 +106,7 @@ fn from_source() -> Failure {
 }
 
 /// Downloads the package of this version, and takes the program out of it.
-fn fetch(new: &Path, stopped: &Stopped) -> Result<TempPath, Failure> {
+fn fetch(new: &Path, stopped: &Stopped) -> Result<ProgramCopy, Failure> {
     let package = format!("{PACKAGE}=={VERSION}");
     let elsewhere = format!(
         "run `pip download --no-deps {package}` on another machine, or take the package from the release, and name \
@@ -120,7 +120,7 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<TempPath, Failure> {
     };
     note(&format!("getting {package}"));
     match pip.get(&package, new, stopped, PACKAGE_BYTES)? {
-        Ok(()) => take(new, new),
+        Ok(()) => Ok(ProgramCopy { name: package, ..take(new, new)? }),
         Err(why) => Err(Failure::from(format!(
             "cannot download {package}: {why}; nothing was changed. Run the command again when the network is \
              available, or {elsewhere}"
@@ -128,8 +128,15 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<TempPath, Failure> {
     }
 }
 
+/// A copy of the program that is not in its place yet.
+struct ProgramCopy {
+    copy: TempPath,
+    /// Source of the copy, as errors name it.
+    name: String,
+}
+
 /// Copies the program to a new file, from a folder, a package, or the program itself.
-fn take(from: &Path, new: &Path) -> Result<TempPath, Failure> {
+fn take(from: &Path, new: &Path) -> Result<ProgramCopy, Failure> {
     let cannot =
         |error: &dyn std::fmt::Display| Failure::usage(format!("{} cannot be used: {error}", from.display()));
     if from.is_dir() {
@@ -138,9 +145,11 @@ fn take(from: &Path, new: &Path) -> Result<TempPath, Failure> {
         let found =
             found.ok_or_else(|| cannot(&format!("it has neither {PROGRAM} nor a package with it")))?;
         // A file is no folder, so this goes one step deep.
-        return take_file(&found, new).map_err(|error| cannot(&error));
+        let copy = take_file(&found, new).map_err(|error| cannot(&error))?;
+        return Ok(ProgramCopy { copy, name: found.display().to_string() });
     }
-    take_file(from, new).map_err(|error| cannot(&error))
+    let copy = take_file(from, new).map_err(|error| cannot(&error))?;
+    Ok(ProgramCopy { copy, name: from.display().to_string() })
 }
 
 /// Returns the first package of a folder that is one of this program.
@@ -187,20 +196,21 @@ fn take_file(from: &Path, new: &Path) -> io::Result<TempPath> {
 }
 
 /// Checks a program, and puts it into its place in one step. Returns what it has.
-fn put(program: TempPath, place: &Path) -> Result<String, Failure> {
+fn put(program: ProgramCopy, place: &Path) -> Result<String, Failure> {
+    let ProgramCopy { copy: program, name } = program;
     if let Some(released) = RELEASED {
         // The size is bounded.
         let found: String =
             Sha256::digest(fs::read(&program)?).iter().map(|byte| format!("{byte:02x}")).collect();
         if found != released {
             return Err(Failure::from(format!(
-                "it is not the {PROGRAM} that was released with Handfast {VERSION}: its SHA-256 is {found}, not \
+                "{name} is not the {PROGRAM} that was released with Handfast {VERSION}: its SHA-256 is {found}, not \
                  {released}; nothing was changed"
             )));
         }
     }
     let languages =
-        languages_of(&program).map_err(|why| Failure::from(format!("{why}; nothing was changed")))?;
+        languages_of(&program, &name).map_err(|why| Failure::from(format!("{why}; nothing was changed")))?;
     program.persist(place).map_err(|error| Failure::from(error.error))?;
     File::open(place.parent().unwrap_or(place))?.sync_all()?;
     let titles: Vec<&str> = languages.iter().map(|language| language.title()).collect();
