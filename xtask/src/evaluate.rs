@@ -44,7 +44,7 @@ enum Subject {
         corpus: Option<PathBuf>,
     },
     /// Compares the answers of the query engine with those of a second one (graphdblite), on random small graphs and
-    /// random queries; fails at a difference without a known reason. Needs pip
+    /// random queries; fails if more than one in a thousand differs without a known reason. Needs pip
     Cypher {
         /// Number of graphs, with 20 queries each
         #[arg(long, default_value_t = 2_000)]

@@ -113,7 +113,8 @@ pub(super) fn grammars(repository: &Repository, folder: &Path) -> Result<u64> {
     let mut sizes = Vec::new();
     // The one with grammars is built last, so that it stays for others.
     for options in [["--no-default-features"].as_slice(), &[]] {
-        let arguments = ["build", "--release", "--quiet", "--package", "codegraph", "--example", "call_graph"];
+        let arguments =
+            ["build", "--release", "--quiet", "--package", "codegraph", "--example", "call_graph"];
         run(repository.cargo(&arguments).args(options))?;
         let stripped = folder.join("stripped");
         run(Command::new("strip").arg("-o").arg(&stripped).arg(&built))?;

@@ -3,6 +3,7 @@
 
 mod expression;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use cypher::Value;
@@ -48,7 +49,6 @@ enum Kind {
     Relationships,
     Path,
     Number,
-    Numbers,
 }
 
 /// The source of graphs and queries.
@@ -64,7 +64,8 @@ impl Plain {
     /// Returns the statement that makes the graph.
     pub(crate) fn statement(&self) -> String {
         let shown = |properties: &Properties| {
-            let cells: Vec<String> = properties.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+            let cells: Vec<String> =
+                properties.iter().map(|(key, value)| format!("{key}: {value}")).collect();
             format!("{{{}}}", cells.join(", "))
         };
         let mut parts = Vec::new();
@@ -86,7 +87,8 @@ impl Generator {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.state >> 33).unwrap_or(0) % bound.max(1)
     }
 
@@ -111,7 +113,6 @@ impl Generator {
             Kind::Relationships => "rs",
             Kind::Path => "p",
             Kind::Number => "v",
-            Kind::Numbers => "l",
         };
         self.names += 1;
         format!("{letter}{}", self.names)
@@ -140,9 +141,14 @@ impl Generator {
             }
             nodes.push(Node { labels, properties });
         }
-        let mut relationships = Vec::new();
+        let (mut relationships, mut pairs) = (Vec::new(), BTreeSet::new());
         for at in 0..self.below(count * 2) {
             let (start, end) = (self.below(count), self.below(count));
+            // The second engine takes relationships between the same two nodes for one in some patterns: it counts
+            // four by MATCH and two by a pattern comprehension.
+            if !pairs.insert((start.min(end), start.max(end))) {
+                continue;
+            }
             let mut properties = vec![("k", Value::Integer(i64::try_from(at).unwrap_or(0)))];
             if self.one_in(2) {
                 properties.push(("w", Value::Integer(i64::try_from(self.below(4)).unwrap_or(0))));
@@ -168,10 +174,12 @@ impl Generator {
                 .map(|at| format!("c{at}{}", if self.one_in(3) { " DESC" } else { "" }))
                 .collect();
             let _ = write!(text, " ORDER BY {}", columns.join(", "));
-            if self.one_in(3) {
+            // The second engine does not sort by every column that groups.
+            let is_cut = !has_aggregate(&text);
+            if is_cut && self.one_in(3) {
                 let _ = write!(text, " SKIP {}", self.below(3));
             }
-            if self.one_in(3) {
+            if is_cut && self.one_in(3) {
                 let _ = write!(text, " LIMIT {}", self.below(5));
             }
         }
@@ -181,7 +189,8 @@ impl Generator {
     /// Returns a query without a union.
     fn single(&mut self, columns: usize) -> String {
         self.scope.clear();
-        let mut clauses = vec![if self.one_in(6) { self.unwind() } else { self.matching(false) }];
+        // The grammar of the second engine has no query that begins with UNWIND and goes on with several clauses.
+        let mut clauses = vec![self.matching(false)];
         for _ in 0..self.below(3) {
             let clause = match self.below(8) {
                 0..=2 => self.matching(false),
@@ -213,12 +222,36 @@ impl Generator {
 
     fn matching(&mut self, is_optional: bool) -> String {
         let mut names = Vec::new();
-        let count = if self.one_in(5) { 2 } else { 1 };
-        let parts: Vec<String> = (0..count).map(|_| self.chain(&mut names)).collect();
+        let parts: Vec<String> = match self.below(10) {
+            0 | 1 => vec![self.varied(&mut names)],
+            // The second engine does not keep the relationships of several parts apart.
+            2 | 3 => vec![self.chain(&mut names), self.node(&mut names)],
+            _ => vec![self.chain(&mut names)],
+        };
         self.scope.extend(names);
-        let filter = if self.one_in(2) { format!(" WHERE {}", self.truth(2)) } else { String::new() };
+        let filter = match (self.below(8), self.known(Kind::Node)) {
+            (0, Some(name)) => {
+                let is_not = if self.one_in(2) { "NOT " } else { "" };
+                format!(" WHERE {is_not}{}", self.around(&name))
+            }
+            (0..=4, _) => format!(" WHERE {}", self.truth(2)),
+            _ => String::new(),
+        };
         let word = if is_optional { "OPTIONAL MATCH" } else { "MATCH" };
         format!("{word} {}{filter}", parts.join(", "))
+    }
+
+    /// Returns a pattern of one relationship of variable length. It stands alone, because the second engine does not
+    /// keep such a relationship apart from others of the same clause.
+    fn varied(&mut self, names: &mut Vec<(String, Kind)>) -> String {
+        let start = self.node(names);
+        let (before, after) = self.any(&[("-", "->"), ("<-", "-"), ("-", "-")]).unwrap_or(("-", "-"));
+        let wanted = self.any(&["", ":R", ":S", ":R|S"]).unwrap_or_default();
+        let length = self.any(&["*0..2", "*1..3", "*..2", "*2"]).unwrap_or_default();
+        let name = self.new_name(Kind::Relationships);
+        let end = self.node(names);
+        names.push((name.clone(), Kind::Relationships));
+        format!("{start}{before}[{name}{wanted}{length}]{after}{end}")
     }
 
     /// Returns a pattern of up to two relationships. New names are added to `names`.
@@ -265,22 +298,14 @@ impl Generator {
             2 => ":R|S",
             _ => "",
         };
-        let length = match self.below(12) {
-            0 => "*0..2",
-            1 => "*1..3",
-            2 => "*..2",
-            3 => "*2",
-            _ => "",
-        };
-        let kind = if length.is_empty() { Kind::Relationship } else { Kind::Relationships };
         let name = if self.one_in(2) {
-            let name = self.new_name(kind);
-            names.push((name.clone(), kind));
+            let name = self.new_name(Kind::Relationship);
+            names.push((name.clone(), Kind::Relationship));
             name
         } else {
             String::new()
         };
-        format!("{name}{wanted}{length}")
+        format!("{name}{wanted}")
     }
 
     /// Returns a clause that hands on some names, with new numbers, counted or not.
@@ -297,4 +322,9 @@ impl Generator {
         let filter = if self.one_in(3) { format!(" WHERE {}", self.truth(1)) } else { String::new() };
         format!("WITH {distinct}{}{filter}", items.join(", "))
     }
+}
+
+/// Returns true if a query has an aggregate.
+pub(crate) fn has_aggregate(text: &str) -> bool {
+    ["count(", "sum(", "min(", "max(", "avg(", "collect("].iter().any(|name| text.contains(name))
 }

@@ -43,19 +43,14 @@ impl Peer {
     /// Starts the engine.
     pub(crate) fn start(python: &str, script: &str) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(python);
-        let mut child =
-            command.arg("-B").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.arg("-B").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().ok_or("the second engine has no input")?;
         let output = BufReader::new(child.stdout.take().ok_or("the second engine has no output")?);
         Ok(Self { python: python.to_owned(), script: script.to_owned(), child, input, output })
     }
 
     /// Makes a graph by a statement, and asks about it.
-    pub(crate) fn ask(
-        &mut self,
-        statement: &str,
-        queries: &[&str],
-    ) -> Result<Vec<Answer>, Box<dyn Error>> {
+    pub(crate) fn ask(&mut self, statement: &str, queries: &[&str]) -> Result<Vec<Answer>, Box<dyn Error>> {
         let mut answers = Vec::new();
         while answers.len() < queries.len() {
             let rest = queries.get(answers.len()..).unwrap_or_default();

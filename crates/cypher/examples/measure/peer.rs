@@ -23,8 +23,13 @@ impl Peer {
         std::fs::create_dir_all(&folder)?;
         write_tables(&folder)?;
         let mut command = Command::new(python);
-        let mut child =
-            command.arg("-B").arg(script).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command
+            .arg("-B")
+            .arg(script)
+            .arg(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let input = child.stdin.take().ok_or("the peer has no input")?;
         let output = BufReader::new(child.stdout.take().ok_or("the peer has no output")?);
         let mut peer = Self { child, input, output };
@@ -43,7 +48,8 @@ impl Peer {
         name: &str,
     ) -> Result<(Duration, usize), Box<dyn Error>> {
         let all = json!({ "id": id, "other": other, "name": name });
-        let used = all.as_object().into_iter().flatten().filter(|(key, _)| query.contains(&format!("${key}")));
+        let used =
+            all.as_object().into_iter().flatten().filter(|(key, _)| query.contains(&format!("${key}")));
         let parameters: serde_json::Map<String, Value> =
             used.map(|(key, value)| (key.clone(), value.clone())).collect();
         writeln!(self.input, "{}", json!({ "query": query, "parameters": parameters }))?;

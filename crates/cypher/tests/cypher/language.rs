@@ -250,3 +250,13 @@ fn parts_of_a_row_survive_barriers() {
     assert_eq!(rows(&graph, "RETURN 1 AS x UNION ALL RETURN 1 AS x"), ["1", "1"]);
     assert_eq!(rows(&graph, "MATCH (f:Function) RETURN f.id SKIP 198 LIMIT 5").len(), 2);
 }
+
+#[test]
+fn an_average_is_the_sum_by_the_count_also_if_no_float_holds_the_sum() {
+    let graph = graph();
+    assert_eq!(
+        rows(&graph, "UNWIND [1, 0, 0] AS x RETURN avg(x) = 1.0 / 3, avg(x)"),
+        ["true 0.3333333333333333"]
+    );
+    assert_eq!(rows(&graph, "UNWIND [1.7e308, 1.7e308] AS x RETURN avg(x)"), ["1.7e308"]);
+}

@@ -38,14 +38,14 @@ impl Generator {
             0 => format!("({} + {})", self.number(inner), self.number(inner)),
             1 => format!("({} - {})", self.number(inner), self.number(inner)),
             2 => format!("({} * {})", self.number(inner), self.number(inner)),
-            3 => format!("-({})", self.number(inner)),
+            3 => format!("(-1 * {})", self.number(inner)),
             4 => format!("coalesce({}, {})", self.number(inner), self.number(inner)),
             5 => {
                 let (condition, one, two) = (self.truth(inner), self.number(inner), self.number(inner));
                 format!("CASE WHEN {condition} THEN {one} ELSE {two} END")
             }
             6 => format!("size({})", self.numbers(inner)),
-            7 => format!("reduce(t = 0, i IN {} | t + i)", self.numbers(inner)),
+            7 => format!("size([i IN {} WHERE i > {} | i])", self.numbers(inner), self.below(3)),
             8 => format!("head({})", self.numbers(inner)),
             9 => format!("{}[{}]", self.numbers(inner), self.below(3)),
             10 => format!("({} % {})", self.number(inner), 1 + self.below(3)),
@@ -131,7 +131,10 @@ impl Generator {
                 format!("{name}.s {word} 'a'")
             }
             (2, Some(name)) => format!("EXISTS {{ MATCH {} }}", self.around(&name)),
-            (3, Some(name)) => self.around(&name),
+            (3, Some(name)) => {
+                let pattern = self.around(&name);
+                format!("size([{pattern} | 1]) > {}", self.below(2))
+            }
             (4, Some(name)) => match self.known(Kind::Node) {
                 Some(other) => format!("{name} = {other}"),
                 None => format!("{name}.x IS NULL"),
@@ -150,7 +153,7 @@ impl Generator {
     }
 
     /// Returns a pattern that starts at a node, without new names.
-    fn around(&mut self, name: &str) -> String {
+    pub(super) fn around(&mut self, name: &str) -> String {
         let (before, after) = self.any(&[("-", "->"), ("<-", "-"), ("-", "-")]).unwrap_or(("-", "-"));
         let wanted = self.any(&["", ":R", ":S"]).unwrap_or_default();
         let label = if self.one_in(2) { format!(":{}", self.label()) } else { String::new() };
