@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
         let answers = peer.ask(&plain.statement(), &texts)?;
         for (query, theirs) in queries.iter().zip(answers) {
-            counts.add(&plain, query, ours(&graph, query), theirs);
+            counts.add(&plain, query, &ours(&graph, query), &theirs);
         }
     }
     println!(
@@ -83,13 +83,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 impl Counts {
-    fn add(&mut self, plain: &Plain, query: &Query, ours: Answer, theirs: Answer) {
-        match (&ours, &theirs) {
+    fn add(&mut self, plain: &Plain, query: &Query, ours: &Answer, theirs: &Answer) {
+        match (ours, theirs) {
             (Answer::Unfinished, _) | (_, Answer::Unfinished) => self.unfinished += 1,
             (Answer::Refused(_), Answer::Refused(_)) => self.equal_errors += 1,
             (Answer::Rows(one), Answer::Rows(two)) if is_equal(one, two, query.is_sorted) => self.equal += 1,
             _ => {
-                if let Some(reason) = known::reason(&query.text, &ours, &theirs) {
+                if let Some(reason) = known::reason(&query.text, ours, theirs) {
                     *self.known.entry(reason).or_default() += 1;
                     return;
                 }
