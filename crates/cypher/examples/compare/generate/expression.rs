@@ -38,7 +38,7 @@ impl Generator {
             0 => format!("({} + {})", self.number(inner), self.number(inner)),
             1 => format!("({} - {})", self.number(inner), self.number(inner)),
             2 => format!("({} * {})", self.number(inner), self.number(inner)),
-            3 => format!("(-1 * {})", self.number(inner)),
+            3 => format!("-({})", self.number(inner)),
             4 => format!("coalesce({}, {})", self.number(inner), self.number(inner)),
             5 => {
                 let (condition, one, two) = (self.truth(inner), self.number(inner), self.number(inner));
