@@ -60,6 +60,7 @@ struct Samples {
     plugins: usize,
     scripts: usize,
     gateway: gateway::Samples,
+    graph: graph::Samples,
 }
 
 impl Samples {
@@ -77,6 +78,7 @@ impl Samples {
         plugins: 300,
         scripts: 30,
         gateway: gateway::Samples { calls: 2_000, starts: 20 },
+        graph: graph::Samples { starts: 10, edits: 30 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -92,6 +94,7 @@ impl Samples {
         plugins: 30,
         scripts: 3,
         gateway: gateway::Samples { calls: 200, starts: 3 },
+        graph: graph::Samples { starts: 2, edits: 3 },
     };
 }
 
@@ -132,7 +135,7 @@ pub(crate) enum Part {
     Embedding,
     /// Search for the nearest of many vectors, compared with a plain scan
     Vectors,
-    /// Indexing, edits, opening and queries of the code graph
+    /// Indexing, edits and opening of the code graph, and its queries, compared with those of Kuzu
     Graph,
     /// Covering secrets, and looking up one secret
     Secrets,
@@ -230,9 +233,14 @@ pub(crate) fn run(
         example(repository, "retrieval", "search_speed", None)?;
     }
     if wants(Part::Graph) {
-        let corpus = graph::prepare(&folder.join("graph"), quick)?;
+        let folder = folder.join("graph");
+        let corpus = real(&graph::prepare(&folder, quick)?)?;
+        let server = handfast(&folder, &corpus, &binary);
+        let mut measured = graph::all(&server, &corpus, samples.graph)?;
+        measured.grammars = graph::grammars(repository, &folder)?;
+        report::graph::print(&measured)?;
         example(repository, "codegraph", "index", Some(&corpus))?;
-        example(repository, "cypher", "measure", None)?;
+        graph::queries(repository)?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;

@@ -1,5 +1,5 @@
 //! `cargo xtask eval`: runs the example of the crate `knowledge` that measures a collection, with
-//! the installed model, or that of the crate `codegraph` that compares call graphs.
+//! the installed model, that of the crate `codegraph` that compares call graphs, or that of `cypher` that compares answers.
 
 mod oracles;
 
@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::command::{Failure, Result, run as run_command};
 use crate::repository::Repository;
+use crate::setup;
 
 /// Path of the model that `handfast setup embeddings` installs, relative to the base folder of states.
 const MODEL: &str = "handfast/models/all-MiniLM-L6-v2";
@@ -42,6 +43,16 @@ enum Subject {
         #[arg(long, value_name = "FOLDER")]
         corpus: Option<PathBuf>,
     },
+    /// Compares the answers of the query engine with those of a second one (graphdblite), on random small graphs and
+    /// random queries; fails if more than one in a thousand differs without a known reason. Needs pip
+    Cypher {
+        /// Number of graphs, with 20 queries each
+        #[arg(long, default_value_t = 2_000)]
+        graphs: usize,
+        /// Number from which the graphs and queries follow
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Compares the calls of the code graph with those that TypeScript's own compiler and scip-python find in two
     /// packages each; fails below a precision of 0.95 or a recall of 0.70. Needs npm and pip; takes some minutes
     Oracles {
@@ -59,6 +70,13 @@ pub(crate) fn run(repository: &Repository, options: Options) -> Result<()> {
     let Options { folder, model, subject } = options;
     if let Some(Subject::Oracles { package, all }) = subject {
         return oracles::run(repository, package.as_deref(), all);
+    }
+    if let Some(Subject::Cypher { graphs, seed }) = subject {
+        setup::install_python_tools(repository, "cypher", "cypher.txt", &[])?;
+        let mut cargo = repository.cargo(&example("cypher", "compare"));
+        cargo.arg(repository.test_tools().join("cypher/bin/python"));
+        cargo.arg(repository.root.join("xtask/test-tools/cypher_peer.py"));
+        return run_command(cargo.arg(graphs.to_string()).arg(seed.to_string()));
     }
     if let Some(Subject::Graph { corpus }) = subject {
         // Cargo runs in the repository, and the folder of a caller may be relative to another one.

@@ -12,6 +12,9 @@
 //!   compiler of the browser extension.
 //! - `target/test-tools/clients/node_modules`: agent clients; only `cargo xtask clients` installs them.
 //! - `target/test-tools/browser/node_modules`: the peer of `cargo xtask bench --only browser`.
+//! - `target/test-tools/cypher/bin/python`: a Python with the second engine of `cargo xtask eval cypher`, which alone
+//!   installs it.
+//! - `target/test-tools/graph-bench/bin/python`: a Python with the peer of `cargo xtask bench --only graph`.
 //! - `target/test-tools/oracles/node_modules`: compilers that judge the code graph; only `cargo xtask eval oracles`
 //!   installs them.
 //! - The embedding model and its reference: see `embedding`.

@@ -13,7 +13,7 @@ use crate::relation::{Confidence, Relation, Via};
 use crate::world::{Structure, StructureParts};
 
 /// The version of the resolution and of this form. It must change with every change of either.
-pub(crate) const RESOLVER_VERSION: u32 = 2;
+pub(crate) const RESOLVER_VERSION: u32 = 3;
 
 /// The relationships of a file, with what they depend on.
 #[derive(Debug, Clone)]

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::facts::{DefinitionKind, FileFacts, Name};
 use crate::fast_hash::{FastHasher, FastMap, short_hash};
 use crate::language::Family;
@@ -88,6 +90,9 @@ pub(crate) enum Entry {
     Import(u32),
 }
 
+/// The meanings of a name in one place. Most names have one.
+type Entries = SmallVec<[Entry; 2]>;
+
 /// A module: the parts of it that files and blocks contribute.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
@@ -125,9 +130,9 @@ pub(crate) struct World {
     pub(crate) modules: Vec<Module>,
     module_numbers: FastMap<(Family, Box<str>), ModuleId>,
     /// Names in scopes.
-    scopes: FastMap<(GlobalDefinition, Symbol), Vec<Entry>>,
+    scopes: FastMap<(GlobalDefinition, Symbol), Entries>,
     /// Names in modules.
-    contents: FastMap<(ModuleId, Symbol), Vec<Entry>>,
+    contents: FastMap<(ModuleId, Symbol), Entries>,
     /// Imports of everything in each scope.
     all_imports: FastMap<GlobalDefinition, Vec<u32>>,
     /// Modules of definitions that are modules in files.
@@ -181,6 +186,8 @@ impl World {
         for file in sorted {
             world.add_file(file);
         }
+        // Most definitions and imports are one name in one scope.
+        world.scopes.reserve(world.file_of_definition.len() + world.file_of_import.len());
         for file in 0..crate::builder::count(world.files.len()) {
             world.add_names(file);
         }

@@ -9,6 +9,7 @@ mod clause;
 mod expression;
 mod pattern;
 mod primary;
+mod shape;
 
 /// Maximum depth of expressions and subqueries within each other.
 const MAXIMUM_NESTING: usize = 80;

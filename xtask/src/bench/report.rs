@@ -4,6 +4,7 @@ pub(super) mod agents;
 pub(super) mod browser;
 pub(super) mod changes;
 pub(super) mod gateway;
+pub(super) mod graph;
 pub(super) mod http;
 pub(super) mod plugins;
 pub(super) mod schedules;

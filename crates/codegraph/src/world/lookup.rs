@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Entry, FileId, GlobalDefinition, ModuleId, Symbol, World};
+use super::{Entries, Entry, FileId, GlobalDefinition, ModuleId, Symbol, World};
 use crate::facts::{DefinitionId, DefinitionKind, ImportKind, Visibility};
 use crate::language::Family;
 
@@ -313,9 +313,9 @@ impl World {
     }
 
     /// Returns the entries of a name in a scope itself.
-    pub(super) fn in_scope(&self, scope: GlobalDefinition, name: Symbol) -> Option<&Vec<Entry>> {
+    pub(super) fn in_scope(&self, scope: GlobalDefinition, name: Symbol) -> Option<&[Entry]> {
         self.ask(name);
-        self.scopes.get(&(scope, name))
+        self.scopes.get(&(scope, name)).map(|entries| &**entries)
     }
 
     /// Removes the methods without a body from the entries of a name, because their bodies stand elsewhere.
@@ -327,7 +327,7 @@ impl World {
             }
             _ => true,
         };
-        let kept: Vec<Entry> = entries.iter().copied().filter(has_body).collect();
+        let kept: Entries = entries.iter().copied().filter(has_body).collect();
         self.scopes.insert((scope, name), kept);
     }
 
@@ -340,8 +340,8 @@ impl World {
     }
 
     /// Returns the names in the scopes of a set of definitions.
-    pub(super) fn entries_of_scopes(&self) -> impl Iterator<Item = (GlobalDefinition, Symbol, &Vec<Entry>)> {
-        self.scopes.iter().map(|((scope, name), entries)| (*scope, *name, entries))
+    pub(super) fn entries_of_scopes(&self) -> impl Iterator<Item = (GlobalDefinition, Symbol, &[Entry])> {
+        self.scopes.iter().map(|((scope, name), entries)| (*scope, *name, &**entries))
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, GlobalDefinition, World};
-use crate::fast_hash::short_hash;
 use crate::language::Family;
 use crate::symbols::SymbolKeys;
 
@@ -47,13 +46,6 @@ pub(crate) struct StructureChange {
 }
 
 impl Structure {
-    fn add_name(&mut self, name: &str, path: &str, written: &[u8]) {
-        let known = self.by_name.entry(short_hash(name)).or_default();
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(known.as_slice()).update(path.as_bytes()).update(&[0]).update(written);
-        *known = *hasher.finalize().as_bytes();
-    }
-
     /// Returns the parts.
     pub(crate) fn parts(&self) -> StructureParts {
         let by_file = self.by_file.iter().map(|(path, hash)| (path.as_ref().into(), *hash)).collect();
@@ -83,23 +75,25 @@ impl World {
     pub(crate) fn structure(&self, family: Family, keys: &[Arc<SymbolKeys>]) -> Structure {
         let mut types = blake3::Hasher::new();
         let mut structure = Structure::default();
+        // What is outside of the type that it belongs to, and where each name has a part of it.
+        let (mut outside, mut named) = (Vec::new(), Vec::new());
         for (file, keys_of_file) in self.files.iter().zip(keys) {
             if file.family != family {
                 continue;
             }
             let facts = &file.facts;
-            let (mut outside, mut written) = (Vec::new(), Vec::new());
+            let (first, mut written) = (outside.len(), Vec::new());
             for (local, definition) in (0_u32..).zip(&facts.definitions) {
                 let global = file.first_definition + local;
                 let own = keys_of_file.qualified.get(local as usize).map_or("", |name| name);
                 // A block that belongs to a type, or something that stands on its own.
                 let block = self.attached.get(&(file.first_definition + definition.parent));
                 if let Some(class) = self.attached.get(&global).or(block) {
-                    let mut one = Vec::new();
-                    write(&mut one, own);
-                    self.write_definition(&mut one, *class, keys);
-                    outside.extend_from_slice(&one);
-                    structure.add_name(facts.name(definition.name), &file.path, &one);
+                    let start = outside.len();
+                    write(&mut outside, &file.path);
+                    write(&mut outside, own);
+                    self.write_definition(&mut outside, *class, keys);
+                    named.push((self.names.hash(file.symbol(definition.name)), start..outside.len()));
                 }
                 if !definition.kind.is_type() {
                     continue;
@@ -119,19 +113,32 @@ impl World {
             }
             for variable in facts.variables.iter().filter(|variable| variable.kind.is_shared()) {
                 if let Some(class) = self.attached.get(&(file.first_definition + variable.scope)) {
-                    let mut one = Vec::new();
-                    self.write_definition(&mut one, *class, keys);
-                    outside.extend_from_slice(&one);
-                    structure.add_name(facts.name(variable.name), &file.path, &one);
+                    let start = outside.len();
+                    write(&mut outside, &file.path);
+                    self.write_definition(&mut outside, *class, keys);
+                    named.push((self.names.hash(file.symbol(variable.name)), start..outside.len()));
                 }
             }
             if !written.is_empty() {
                 types.update(file.path.as_bytes()).update(&[0]).update(&written);
             }
-            if !outside.is_empty() {
-                structure.by_file.insert(file.path.clone(), *blake3::hash(&outside).as_bytes());
+            let of_file = outside.get(first..).unwrap_or_default();
+            if !of_file.is_empty() {
+                structure.by_file.insert(file.path.clone(), *blake3::hash(of_file).as_bytes());
             }
         }
+        // The sort is stable, so the parts of a name stay in the order of the files.
+        named.sort_by_key(|(name, _)| *name);
+        let of_names = named.chunk_by(|(one, _), (other, _)| one == other);
+        let hashed = of_names.filter_map(|parts| {
+            let mut hasher = blake3::Hasher::new();
+            for (_, part) in parts {
+                hasher.update(&part.len().to_le_bytes());
+                hasher.update(outside.get(part.clone()).unwrap_or_default());
+            }
+            parts.first().map(|(name, _)| (*name, *hasher.finalize().as_bytes()))
+        });
+        structure.by_name = hashed.collect();
         structure.types = *types.finalize().as_bytes();
         structure
     }

@@ -48,7 +48,7 @@ impl World {
         }
         let moved: Vec<(GlobalDefinition, Symbol, Vec<Entry>)> = self
             .entries_of_scopes()
-            .filter_map(|(scope, name, entries)| Some((*self.canonical.get(&scope)?, name, entries.clone())))
+            .filter_map(|(scope, name, entries)| Some((*self.canonical.get(&scope)?, name, entries.to_vec())))
             .collect();
         let mut moved = moved;
         moved.sort();
@@ -381,13 +381,13 @@ impl World {
         if skip == 0
             && let Some(entries) = self.in_scope(class, name)
         {
-            return entries.clone();
+            return entries.to_vec();
         }
         if !self.bases.contains_key(&class) {
             return Vec::new();
         }
         let order = self.linearisation(class);
         let found = order.iter().skip(skip.max(1)).find_map(|class| self.in_scope(*class, name));
-        found.cloned().unwrap_or_default()
+        found.map(<[Entry]>::to_vec).unwrap_or_default()
     }
 }

@@ -23,8 +23,10 @@ pub(super) struct Accumulator {
 enum State {
     Count(usize),
     Sum(Value),
+    /// The sum, and the running mean for values whose sum no float holds. The sum loses less to rounding.
     Average {
         count: usize,
+        sum: f64,
         mean: f64,
     },
     Extreme {
@@ -53,7 +55,7 @@ impl Accumulator {
         let state = match aggregate.function {
             AggregateFunction::Count => State::Count(0),
             AggregateFunction::Sum => State::Sum(Value::Integer(0)),
-            AggregateFunction::Average => State::Average { count: 0, mean: 0.0 },
+            AggregateFunction::Average => State::Average { count: 0, sum: 0.0, mean: 0.0 },
             AggregateFunction::Minimum => State::Extreme { value: Value::Null, is_maximum: false },
             AggregateFunction::Maximum => State::Extreme { value: Value::Null, is_maximum: true },
             AggregateFunction::Collect => State::Collect(Vec::new()),
@@ -103,9 +105,11 @@ impl Accumulator {
         match &mut self.state {
             State::Count(count) => *count += 1,
             State::Sum(sum) => *sum = add(sum, &value)?,
-            State::Average { count, mean } => {
+            State::Average { count, sum, mean } => {
+                let value = number(&value)?;
                 *count += 1;
-                *mean += (number(&value)? - *mean) / float_of_count(*count);
+                *sum += value;
+                *mean += (value - *mean) / float_of_count(*count);
             }
             State::Extreme { value: best, is_maximum } => {
                 let order = total_order(&value, best);
@@ -139,6 +143,7 @@ impl Accumulator {
             State::Count(count) => Value::Integer(integer(count)),
             State::Sum(sum) => sum,
             State::Average { count: 0, .. } => Value::Null,
+            State::Average { count, sum, .. } if sum.is_finite() => Value::Float(sum / float_of_count(count)),
             State::Average { mean, .. } => Value::Float(mean),
             State::Extreme { value, .. } => value,
             State::Collect(values) => Value::list(values),

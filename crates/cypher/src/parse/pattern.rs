@@ -171,37 +171,4 @@ impl Parser<'_> {
             _ => Ok(None),
         }
     }
-
-    /// Returns true if the parenthesis here begins a pattern with a relationship, and no expression.
-    ///
-    /// Only the tokens decide: a node begins like a node, and after its closing parenthesis stands
-    /// `-[`, `--` or the same with an arrow.
-    pub(super) fn begins_pattern(&self) -> bool {
-        if !self.is_sign('(') {
-            return false;
-        }
-        let after_name = self.kind_at(if self.is_name_at(1) { 2 } else { 1 });
-        if !matches!(after_name, TokenKind::Sign(')' | ':' | '{' | '$')) {
-            return false;
-        }
-        let Some(mut after) = self.after_parenthesis() else { return false };
-        if self.is_sign_at(after, '<') {
-            after += 1;
-        }
-        self.is_sign_at(after, '-') && (self.is_sign_at(after + 1, '[') || self.is_sign_at(after + 1, '-'))
-    }
-
-    /// Returns how far ahead the token after the matching parenthesis is.
-    fn after_parenthesis(&self) -> Option<usize> {
-        let mut open = 0_usize;
-        for (ahead, token) in self.tokens.get(self.at..)?.iter().enumerate() {
-            match token.kind {
-                TokenKind::Sign('(') => open += 1,
-                TokenKind::Sign(')') if open == 1 => return Some(ahead + 1),
-                TokenKind::Sign(')') => open = open.checked_sub(1)?,
-                _ => {}
-            }
-        }
-        None
-    }
 }

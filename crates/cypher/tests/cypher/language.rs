@@ -250,3 +250,52 @@ fn parts_of_a_row_survive_barriers() {
     assert_eq!(rows(&graph, "RETURN 1 AS x UNION ALL RETURN 1 AS x"), ["1", "1"]);
     assert_eq!(rows(&graph, "MATCH (f:Function) RETURN f.id SKIP 198 LIMIT 5").len(), 2);
 }
+
+#[test]
+fn an_average_is_the_sum_by_the_count_also_if_no_float_holds_the_sum() {
+    let graph = graph();
+    assert_eq!(
+        rows(&graph, "UNWIND [1, 0, 0] AS x RETURN avg(x) = 1.0 / 3, avg(x)"),
+        ["true 0.3333333333333333"]
+    );
+    assert_eq!(rows(&graph, "UNWIND [1.7e308, 1.7e308] AS x RETURN avg(x)"), ["1.7e308"]);
+}
+
+#[test]
+fn a_sign_after_a_parenthesis_is_arithmetic_unless_a_node_follows() {
+    let graph = graph();
+    let given = "WITH 7 AS a, 2 AS b, {k: 3} AS m, [1, 2] AS l";
+    for (text, wanted) in [
+        ("(a) - -(m.k)", "10"),
+        ("-(a) - -(m.k)", "-4"),
+        ("(a)--(m.k)", "10"),
+        ("(a) - -(b + 1)", "10"),
+        ("(a) - -b", "9"),
+        ("(a)--1", "8"),
+        ("(a) - - -(b + 0)", "5"),
+        ("(a) - -size(l)", "9"),
+        ("(a) - [1, 2][0]", "6"),
+        ("(a) - [b][0]", "5"),
+        ("(a) - [x IN l | x * 3][1]", "1"),
+        ("(a) < - -(m.k)", "false"),
+        ("(a)<--1", "false"),
+        ("({k: 4}.k) - -(m.k)", "7"),
+        ("(m {.k}.k) - -(m.k)", "6"),
+        ("(null) - -(m.k)", "null"),
+        ("[(a) - -(m.k), 1]", "[10, 1]"),
+        ("head([(a) - -(m.k)])", "10"),
+    ] {
+        assert_eq!(rows(&graph, &format!("{given} RETURN {text}")), [wanted], "{text}");
+    }
+    // Both readings are open where a node follows, and the grammar names the pattern first.
+    for text in
+        ["(a)--(b)", "(a) - - (b)", "(a)<-[:CALLS]-(b)", "(a)-[]->({id: 7})", "(a)<--(:Function {id: 7})"]
+    {
+        let query = format!(
+            "MATCH (a:Function {{id: 0}}), (b:Function {{id: 1}}) RETURN EXISTS {{ MATCH {text} }} = exists({text})"
+        );
+        assert_eq!(rows(&graph, &query), ["true"], "{text}");
+    }
+    let error = run(&graph, &format!("{given} RETURN exists((a)-->b)")).unwrap_err();
+    assert_eq!(error.detail, Detail::UnexpectedSyntax, "no expression has such an arrow");
+}

@@ -219,3 +219,26 @@ fn variable_lengths_are_the_sum_of_fixed_ones() {
         }
     }
 }
+
+#[test]
+fn variable_lengths_beside_other_relationships_are_the_sum_of_fixed_ones() {
+    let mut numbers = Numbers(11);
+    for _ in 0..100 {
+        let graph = Plain::random(&mut numbers).graph();
+        for (before, after) in [("-", "->"), ("<-", "-"), ("-", "-")] {
+            // The other relationship stands in the same part of the pattern, or in another one.
+            for (start, end) in [("(a)", "-[r]->(c)"), ("(a)", ", (b)<-[r]-(c)"), ("(c)-[r]->(a)", "")] {
+                let mut fixed = Vec::new();
+                for length in 1..=3 {
+                    let path = format!("{before}[]{after}()").repeat(length - 1);
+                    let text =
+                        format!("MATCH {start}{path}{before}[]{after}(b){end} RETURN id(a), id(b), id(c)");
+                    fixed.extend(answer(&graph, &text));
+                }
+                fixed.sort();
+                let text = format!("MATCH {start}{before}[*1..3]{after}(b){end} RETURN id(a), id(b), id(c)");
+                assert_eq!(answer(&graph, &text), fixed, "{text}");
+            }
+        }
+    }
+}
