@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::facts::{DefinitionKind, FileFacts, Name};
 use crate::fast_hash::{FastHasher, FastMap, short_hash};
+use crate::imported::ImportedFile;
 use crate::language::Family;
 use crate::project::Project;
 
@@ -144,6 +145,8 @@ pub(crate) struct World {
     by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
     /// Values that flow to variables of files and types, by variable: file and expression.
     pub(crate) initial: FastMap<GlobalVariable, Vec<u32>>,
+    /// What compilers found in files that have not changed since.
+    pub(crate) imported: BTreeMap<Arc<str>, Arc<ImportedFile>>,
 }
 
 impl World {
@@ -176,6 +179,7 @@ impl World {
             heirs: FastMap::default(),
             by_name: BTreeMap::new(),
             initial: FastMap::default(),
+            imported: BTreeMap::new(),
         };
         world.symbol("");
         for file in sorted {

@@ -215,7 +215,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models | ToolServers => &[Vocabulary],
-        CodeFacts => &[GraphQueries],
+        CodeFacts => &[GraphQueries, CompilerIndexes],
         CodeFactsProgram => &[CodeFacts, Mechanism],
         PluginFolders => &[Vocabulary, Locks, Paths],
         Meaning => &[Search, Arithmetic],
