@@ -193,13 +193,13 @@ fn metadata(bytes: &[u8], at: u64) -> Result<Metadata, ScipError> {
     for field in Fields::new(bytes) {
         let (number, value) = field.map_err(|error| damaged(at, &error))?;
         match (number, value.bytes()) {
-            (PROJECT_ROOT, Some(bytes)) => found.project_root = text(bytes, at)?.to_owned(),
+            (PROJECT_ROOT, Some(bytes)) => text(bytes, at)?.clone_into(&mut found.project_root),
             (TOOL, Some(bytes)) => {
                 for field in Fields::new(bytes) {
                     let (number, value) = field.map_err(|error| damaged(at, &error))?;
                     match (number, value.bytes()) {
-                        (TOOL_NAME, Some(bytes)) => found.tool = text(bytes, at)?.to_owned(),
-                        (TOOL_VERSION, Some(bytes)) => found.tool_version = text(bytes, at)?.to_owned(),
+                        (TOOL_NAME, Some(bytes)) => text(bytes, at)?.clone_into(&mut found.tool),
+                        (TOOL_VERSION, Some(bytes)) => text(bytes, at)?.clone_into(&mut found.tool_version),
                         _ => {}
                     }
                 }
