@@ -1,5 +1,7 @@
 //! Indexes as indexers write them, and hostile ones.
 
+#![allow(clippy::unwrap_used, reason = "a test program: what goes wrong in it ends it")]
+
 use std::io::{BufReader, Read};
 
 use proptest::prelude::*;
@@ -38,7 +40,9 @@ fn metadata() -> Vec<u8> {
 
 fn occurrence(range: &[u64], symbol: &str, roles: u64) -> Vec<u8> {
     let mut packed = Vec::new();
-    range.iter().for_each(|one| varint(*one, &mut packed));
+    for one in range {
+        varint(*one, &mut packed);
+    }
     bytes(2, &[bytes(1, &packed), bytes(2, symbol.as_bytes()), number(3, roles)].concat())
 }
 
