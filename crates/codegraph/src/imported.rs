@@ -77,7 +77,7 @@ impl Imported {
     }
 
     /// Returns a hash of everything; `None` if there is nothing.
-    pub(crate) fn hash(&self) -> Option<[u8; 32]> {
+    pub fn hash(&self) -> Option<[u8; 32]> {
         if self.files.is_empty() {
             return None;
         }

@@ -49,7 +49,7 @@ mod sweep;
 mod symbols;
 mod world;
 
-pub use cache::{FactsFolder, GraphFolder};
+pub use cache::{FactsFolder, GraphFolder, ImportFile, ImportStamp};
 pub use extract::{ExtractLimits, extract, facts_of_the_file_alone, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
