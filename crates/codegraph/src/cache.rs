@@ -5,6 +5,7 @@
 //! what does not agree with it is as if it were not there. A checksum finds damage; it keeps out nobody who may
 //! write to the folder.
 
+mod imports;
 mod pack;
 mod sets;
 
@@ -18,6 +19,8 @@ use crate::facts::FileFacts;
 use crate::facts_key::FactsKey;
 use crate::index::FactsStore;
 use pack::{Pack, Place};
+
+pub use imports::{ImportFile, ImportStamp};
 
 /// Size of the facts that are kept in memory at most before they are written, in bytes.
 const PENDING: usize = 4 << 20;

@@ -2,6 +2,7 @@
 //! changes it is equal to an index that was built anew.
 
 mod asleep;
+mod compiler;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use crate::extract::{ExtractLimits, extract, is_supported};
 use crate::facts::FileFacts;
 use crate::facts_key::FactsKey;
+use crate::imported::Imported;
 use crate::interface::Interface;
 use crate::language::{Family, Language};
 use crate::links::{FileLinks, collect};
@@ -40,6 +42,7 @@ pub struct CodeIndex {
     /// State of each family that is resolved file by file.
     settled: BTreeMap<Family, Settled>,
     names: Names,
+    imported: Arc<Imported>,
     generation: u64,
     /// Key of the relationships that a store has.
     kept: Option<[u8; 32]>,
@@ -330,7 +333,8 @@ impl CodeIndex {
             self.files.iter().filter(|(_, file)| is_stale(file)).map(source).collect();
         let symbols: Vec<Arc<SymbolKeys>> =
             self.files.values().filter(|file| is_stale(file)).map(|file| file.keys.clone()).collect();
-        let world = World::new(&sources, project, std::mem::take(&mut self.names));
+        let mut world = World::new(&sources, project, std::mem::take(&mut self.names));
+        world.imported = self.current_imports();
         let mut count = 0;
         for (family, mut paths) in stale {
             if !family.is_dynamic() {
@@ -427,6 +431,9 @@ impl CodeIndex {
             hasher.update(path.as_bytes());
             hasher.update(&[0]);
             hasher.update(blake3::hash(content).as_bytes());
+        }
+        if let Some(hash) = self.imported.hash() {
+            hasher.update(&hash);
         }
         self.project.insert((Arc::new(project), hasher)).clone()
     }

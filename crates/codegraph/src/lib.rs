@@ -32,6 +32,7 @@ mod facts_check;
 mod facts_key;
 mod fast_hash;
 mod graph;
+mod imported;
 mod index;
 mod interface;
 mod language;
@@ -48,7 +49,7 @@ mod sweep;
 mod symbols;
 mod world;
 
-pub use cache::{FactsFolder, GraphFolder};
+pub use cache::{FactsFolder, GraphFolder, ImportFile, ImportStamp};
 pub use extract::{ExtractLimits, extract, facts_of_the_file_alone, is_supported};
 pub use facts::{
     Base, Definition, DefinitionId, DefinitionKind, EXTRACTOR_VERSION, Expression, ExpressionId, FactsError,
@@ -57,6 +58,7 @@ pub use facts::{
 };
 pub use facts_key::FactsKey;
 pub use graph::{LiveGraph, PatchedGraph};
+pub use imported::{ImportCounts, Imported, ImportedFile, ScipImport};
 pub use index::{CodeIndex, Extraction, FactsStore, NoStore, Update, is_indexed, is_indexed_with};
 pub use language::{Family, Language};
 pub use languages::add_grammar;

@@ -2,6 +2,7 @@
 //! they stay valid as long as the file and the declarations of the others do.
 
 mod calls;
+mod compiler;
 mod declarations;
 
 use std::collections::BTreeMap;

@@ -118,6 +118,8 @@ pub enum Via {
     External,
     /// The name alone.
     Name,
+    /// An index that a compiler made.
+    Compiler,
 }
 
 impl Via {
@@ -131,6 +133,7 @@ impl Via {
             Self::Dynamic => "dynamic",
             Self::External => "external",
             Self::Name => "name",
+            Self::Compiler => "compiler",
         }
     }
 }

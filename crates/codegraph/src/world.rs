@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::facts::{DefinitionKind, FileFacts, Name};
 use crate::fast_hash::{FastHasher, FastMap, short_hash};
+use crate::imported::ImportedFile;
 use crate::language::Family;
 use crate::project::Project;
 
@@ -149,6 +150,8 @@ pub(crate) struct World {
     by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
     /// Values that flow to variables of files and types, by variable: file and expression.
     pub(crate) initial: FastMap<GlobalVariable, Vec<u32>>,
+    /// What compilers found in files that have not changed since.
+    pub(crate) imported: BTreeMap<Arc<str>, Arc<ImportedFile>>,
 }
 
 impl World {
@@ -181,6 +184,7 @@ impl World {
             heirs: FastMap::default(),
             by_name: BTreeMap::new(),
             initial: FastMap::default(),
+            imported: BTreeMap::new(),
         };
         world.symbol("");
         for file in sorted {

@@ -18,6 +18,7 @@ use tool::{Context, Owner, Resource, ResourcePool, ResourceUsage, Threads, ToolE
 use tool_support::files::failure;
 
 use crate::commit::{CommitGraphs, OfCommit};
+use crate::imports::Imports;
 use crate::keeper::{FACTS, Facts, Grammars, Keeper};
 use crate::listing::{Listing, list};
 use crate::view::{Answerable, Stores, Unkept, View, difference, ended};
@@ -43,6 +44,7 @@ pub struct CodeGraphs {
     folder: PathBuf,
     facts: Mutex<Facts>,
     kept: GraphFolder,
+    imports: Imports,
     /// Time at which a graph was kept while nobody waited.
     kept_at: Mutex<Option<Instant>>,
     languages: Arc<dyn MoreLanguages>,
@@ -80,6 +82,7 @@ impl CodeGraphs {
     pub fn new(folder: PathBuf) -> Self {
         Self {
             kept: GraphFolder::new(&folder, FACTS),
+            imports: Imports::new(&folder),
             kept_at: Mutex::default(),
             folder,
             facts: Mutex::default(),
@@ -158,7 +161,8 @@ impl CodeGraphs {
         let is_ended = || self.is_ended() || is_over();
         let is_stopped = || is_ended() || context.stop.requested().is_some();
         let mut facts = self.keeper(&grammars, &is_stopped);
-        let mut stores = Stores { facts: &mut facts, graphs: &self.kept };
+        let imported = self.imports.now(context);
+        let mut stores = Stores { facts: &mut facts, graphs: &self.kept, imported: &imported };
         let updated = view.update(context, &roots, &listing, &mut stores, &is_ended);
         let unkept = if updated.is_ok() { view.unkept(true) } else { None };
         drop(view);

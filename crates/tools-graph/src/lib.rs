@@ -14,6 +14,7 @@ mod git;
 mod graph_query;
 mod graph_schema;
 mod graphs;
+mod imports;
 mod keeper;
 mod listing;
 mod symbols;

@@ -8,7 +8,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use codegraph::{
-    Change, CodeIndex, Due, ExtractLimits, FactsStore, GraphFolder, Language, LiveGraph, PatchedGraph, Sweep,
+    Change, CodeIndex, Due, ExtractLimits, FactsStore, GraphFolder, Imported, Language, LiveGraph,
+    PatchedGraph, Sweep,
 };
 use roots::{Roots, RootsError};
 use tool::{Context, ToolError};
@@ -32,6 +33,8 @@ pub(crate) struct View {
     is_unsettled: bool,
     /// Key of the graph that was kept last.
     kept: Option<[u8; 32]>,
+    /// What compilers found, as the index has it.
+    imported: Arc<Imported>,
     /// Stamp of the languages that the index was made with.
     grammars: u64,
 }
@@ -56,6 +59,8 @@ pub(crate) struct Stores<'a> {
     pub(crate) facts: &'a mut dyn FactsStore,
     /// Graphs.
     pub(crate) graphs: &'a GraphFolder,
+    /// What compilers found.
+    pub(crate) imported: &'a Arc<Imported>,
 }
 
 /// A graph with its freshness. It stays as it is while queries read it.
@@ -65,7 +70,7 @@ pub(crate) struct Snapshot {
     pub(crate) graph: Arc<PatchedGraph>,
     /// Number of files in it.
     pub(crate) files: usize,
-    /// Hash of the paths and contents of the files.
+    /// Hash of the paths and contents of the files, and of what compilers found in them.
     pub(crate) generation: Arc<str>,
 }
 
@@ -102,6 +107,7 @@ impl View {
             graph: None,
             is_unsettled: false,
             kept: None,
+            imported: Arc::default(),
             grammars: 0,
         }
     }
@@ -143,6 +149,9 @@ impl View {
         stores: &mut Stores<'_>,
         is_ended: &dyn Fn() -> bool,
     ) -> Result<Option<Answerable>, ToolError> {
+        if !self.take_imported(stores) {
+            return Ok(None);
+        }
         for file in listing.files.iter().filter(|file| file.has_further_names) {
             // Opening the file asks the guard about its other names.
             self.sweep.forget(&file.path);
@@ -209,6 +218,20 @@ impl View {
         true
     }
 
+    /// Takes what compilers found into the index. Returns false if facts that this needs are lost.
+    fn take_imported(&mut self, stores: &mut Stores<'_>) -> bool {
+        if Arc::ptr_eq(&self.imported, stores.imported) || self.imported == *stores.imported {
+            return true;
+        }
+        if self.live.is_opened() && !self.wake(stores.facts) {
+            return false;
+        }
+        self.imported = stores.imported.clone();
+        self.index.set_imported(self.imported.clone());
+        self.is_unsettled = true;
+        true
+    }
+
     /// Takes what was read of a file into the index. Returns false if facts that this needs are lost.
     fn take(
         &mut self,
@@ -254,6 +277,9 @@ impl View {
             hasher.update(path.as_bytes());
             hasher.update(&[0]);
             hasher.update(content);
+        }
+        if let Some(imported) = self.imported.hash() {
+            hasher.update(&imported);
         }
         let generation = hasher.finalize().to_hex().as_str().into();
         Snapshot { graph: Arc::new(graph), files: self.index.file_count(), generation }

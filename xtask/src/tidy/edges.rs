@@ -38,6 +38,8 @@ enum Layer {
     Search,
     /// The language of graph queries: no input or output, and no code of a repository.
     GraphQueries,
+    /// What compilers found, in files of theirs: no input or output beyond the reader that is handed in.
+    CompilerIndexes,
     /// Facts of source code and the graph of them: no input or output, and no tool.
     CodeFacts,
     /// A small program that extracts facts of code for the main one.
@@ -90,14 +92,14 @@ enum Layer {
 }
 
 use Layer::{
-    Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, DevTools, Dialects, Door, Egress,
-    Engine, GraphQueries, Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism, Memory,
-    Models, Outgoing, Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings, Store,
-    StoreApi, Syntax, Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
+    Agents, Arithmetic, Browsing, Budgets, CodeFacts, CodeFactsProgram, CompilerIndexes, DevTools, Dialects,
+    Door, Egress, Engine, GraphQueries, Interpreter, Jobs, Knowledge, LocalModels, Locks, Meaning, Mechanism,
+    Memory, Models, Outgoing, Outward, Paths, PluginFolders, Policy, Product, Requests, Search, Settings,
+    Store, StoreApi, Syntax, Telling, TestKit, Times, ToolServers, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 50] = [
+const LAYERS: [(&str, Layer); 51] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -118,6 +120,7 @@ const LAYERS: [(&str, Layer); 50] = [
     ("retrieval", Search),
     ("cypher", GraphQueries),
     ("codegraph", CodeFacts),
+    ("scip-index", CompilerIndexes),
     ("languages", CodeFactsProgram),
     ("simd", Arithmetic),
     ("embed-bert", Meaning),
@@ -207,12 +210,12 @@ const OWNERS: [(&str, &[&str], &str); 14] = [
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Settings | Requests | Outward
-        | DevTools | GraphQueries | Interpreter | Times | Xtask => &[],
+        | DevTools | GraphQueries | Interpreter | Times | CompilerIndexes | Xtask => &[],
         Browsing => &[Vocabulary, Mechanism, DevTools],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects | Models | ToolServers => &[Vocabulary],
-        CodeFacts => &[GraphQueries],
+        CodeFacts => &[GraphQueries, CompilerIndexes],
         CodeFactsProgram => &[CodeFacts, Mechanism],
         PluginFolders => &[Vocabulary, Locks, Paths],
         Meaning => &[Search, Arithmetic],

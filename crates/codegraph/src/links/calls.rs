@@ -46,6 +46,9 @@ impl Collector<'_, '_> {
 
     /// Collects one call.
     fn call(&mut self, id: ExpressionId, callee: ExpressionId) {
+        if self.compiled_call(id, callee) {
+            return;
+        }
         let values = self.solver.callees(self.file, callee);
         let mut is_resolved = false;
         let mut functions: Vec<GlobalDefinition> = Vec::new();
@@ -90,6 +93,9 @@ impl Collector<'_, '_> {
 
     /// Collects one creation of an instance.
     fn creation(&mut self, id: ExpressionId, class: ExpressionId) {
+        if self.compiled_call(id, class) {
+            return;
+        }
         let mut classes = Vec::new();
         for value in self.solver.values(self.file, class).to_vec() {
             match value {
@@ -116,10 +122,23 @@ impl Collector<'_, '_> {
 
     /// Links the creation of an instance with its class and its constructors.
     fn instantiate(&mut self, id: ExpressionId, callee: ExpressionId, class: GlobalDefinition, single: bool) {
+        if self.key_of(class).is_some() {
+            let (confidence, via) = self.manner(callee, class, single);
+            self.instantiate_as(id, class, confidence, via);
+        }
+    }
+
+    /// Links the creation of an instance, of which is known how sure it is.
+    pub(super) fn instantiate_as(
+        &mut self,
+        id: ExpressionId,
+        class: GlobalDefinition,
+        confidence: Confidence,
+        via: Via,
+    ) {
         let origin = self.origin(id);
         let line = self.found.facts.line(id);
         if let Some(key) = self.key_of(class) {
-            let (confidence, via) = self.manner(callee, class, single);
             let link = LinkKey { origin, relation: Relation::Instantiates, target: Target::Symbol(key) };
             self.add(link, line, confidence, via, None);
             let constructors = self.solver.constructors(class);
@@ -140,7 +159,7 @@ impl Collector<'_, '_> {
     }
 
     /// Links a call with a function.
-    fn link_call(
+    pub(super) fn link_call(
         &mut self,
         id: ExpressionId,
         definition: GlobalDefinition,

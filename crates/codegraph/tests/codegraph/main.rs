@@ -8,6 +8,7 @@
 )]
 
 mod cache;
+mod compiled;
 mod files;
 mod hostile;
 mod imports;
