@@ -32,7 +32,7 @@ fn ask(text: &str) -> Vec<String> {
 fn who_calls_a_function_of_another_crate() {
     let callers = ask("MATCH (f:Function {id: 'crates/cypher/src/query.rs#query'})<-[c:CALLS]-(g) \
                        RETURN g.file, g.name, c.confidence, c.via");
-    let measured = "crates/cypher/examples/measure.rs measure exact import";
+    let measured = "crates/cypher/examples/measure/main.rs measure exact import";
     assert!(callers.iter().any(|row| row == measured), "{callers:?}");
     assert!(callers.len() > 5, "{callers:?}");
 }
