@@ -1,4 +1,4 @@
-//! What compilers found at the calls of files, from SCIP indexes. It counts for exactly the content that a file had
+//! Findings of compilers at the calls of files, from SCIP indexes. It counts for exactly the content that a file had
 //! when the index was imported; for any other, the relationships are those of this crate alone.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,13 +12,13 @@ use crate::index::{CodeIndex, IndexedFile};
 /// Maximum number of places of all files, each some 50 bytes.
 const MAXIMUM_PLACES: usize = 4_000_000;
 
-/// What compilers found in files, by the paths of the files.
+/// Findings of compilers in files, by the paths of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Imported {
     files: BTreeMap<Box<str>, Arc<ImportedFile>>,
 }
 
-/// What a compiler found in one file.
+/// Findings of a compiler in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFile {
     /// Hash (blake3) of the content that the file had.

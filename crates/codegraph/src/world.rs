@@ -150,7 +150,7 @@ pub(crate) struct World {
     by_name: BTreeMap<(Family, Symbol), Vec<GlobalDefinition>>,
     /// Values that flow to variables of files and types, by variable: file and expression.
     pub(crate) initial: FastMap<GlobalVariable, Vec<u32>>,
-    /// What compilers found in files that have not changed since.
+    /// Findings of compilers in files that have not changed since.
     pub(crate) imported: BTreeMap<Arc<str>, Arc<ImportedFile>>,
 }
 

@@ -1,4 +1,4 @@
-//! What compilers found in the files of a workspace, as the last import stored it.
+//! Findings of compilers in the files of a workspace, as the last import stored it.
 
 use std::path::Path;
 use std::sync::Arc;

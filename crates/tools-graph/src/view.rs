@@ -33,7 +33,7 @@ pub(crate) struct View {
     is_unsettled: bool,
     /// Key of the graph that was kept last.
     kept: Option<[u8; 32]>,
-    /// What compilers found, as the index has it.
+    /// Findings of compilers, as the index has it.
     imported: Arc<Imported>,
     /// Stamp of the languages that the index was made with.
     grammars: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Stores<'a> {
     pub(crate) facts: &'a mut dyn FactsStore,
     /// Graphs.
     pub(crate) graphs: &'a GraphFolder,
-    /// What compilers found.
+    /// Findings of compilers.
     pub(crate) imported: &'a Arc<Imported>,
 }
 

@@ -289,8 +289,8 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Xtask => &[],
         // A door is tested with a real engine, and that needs the engine's parts.
         Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
-        // Search by meaning is tested with a model, and the memory with a store.
-        Tools => &[TestKit, Search, Store],
+        // Search by meaning is tested with a model, the memory with a store, and the code graph with an index.
+        Tools => &[TestKit, Search, Store, CompilerIndexes],
         Engine | Memory | Jobs | Budgets => &[TestKit, Store],
         // Times are tested with the firings that a store makes of them.
         Times => &[StoreApi, Store],

@@ -1,4 +1,4 @@
-//! What compilers found in the files of a workspace, in one file beside its facts.
+//! Findings of compilers in the files of a workspace, in one file beside its facts.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

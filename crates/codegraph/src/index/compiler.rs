@@ -1,4 +1,4 @@
-//! What compilers found in files of the index, as long as the files are those that the compilers read.
+//! Findings of compilers in files of the index, as long as the files are those that the compilers read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
