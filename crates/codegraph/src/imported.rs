@@ -1,16 +1,10 @@
-//! Findings of compilers at the calls of files, from SCIP indexes. It counts for exactly the content that a file had
-//! when the index was imported; for any other, the relationships are those of this crate alone.
+//! Findings of compilers at the calls of files. They count for exactly the content that a file had when the index was
+//! imported; for any other, the relationships are those of this crate alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use scip_index::{Document, Fit, Lines, ScipError};
 use serde::{Deserialize, Serialize};
-
-use crate::index::{CodeIndex, IndexedFile};
-
-/// Maximum number of places of all files, each some 50 bytes.
-const MAXIMUM_PLACES: usize = 4_000_000;
 
 /// Findings of compilers in files, by the paths of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,38 +23,27 @@ pub struct ImportedFile {
 
 /// A definition that a name at a place means.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct ImportedPlace {
-    line: u32,
-    name: Box<str>,
+pub(crate) struct ImportedPlace {
+    /// Line, from 1.
+    pub(crate) line: u32,
+    pub(crate) name: Box<str>,
     /// Key of the definition.
-    target: Box<str>,
-}
-
-/// The number of files of an import, by what became of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ImportCounts {
-    /// Files whose index fits.
-    pub fitting: usize,
-    /// Files that have changed since they were indexed, or that are of another project.
-    pub outdated: usize,
-    /// Documents of files that are not in the graph.
-    pub unknown: usize,
-    /// Names at places whose target is known.
-    pub places: usize,
-}
-
-/// An import under way. Each document of the index has to be given to [`ScipImport::define`], and then once more to
-/// [`ScipImport::refer`], because a name can stand before the definition that it means.
-#[derive(Debug)]
-pub struct ScipImport<'a> {
-    index: &'a CodeIndex,
-    /// Key of the definition of each symbol.
-    keys: HashMap<Box<str>, Box<str>>,
-    found: Imported,
-    counts: ImportCounts,
+    pub(crate) target: Box<str>,
 }
 
 impl Imported {
+    /// Records the findings in a file with this content, in place of those before.
+    pub(crate) fn insert(&mut self, path: &str, content: [u8; 32], mut places: Vec<ImportedPlace>) {
+        places.sort_unstable();
+        places.dedup();
+        self.files.insert(path.into(), Arc::new(ImportedFile { content, places }));
+    }
+
+    /// Returns true if there is a file of this path.
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// Returns the number of files.
     pub fn file_count(&self) -> usize {
         self.files.len()
@@ -109,124 +92,4 @@ impl ImportedFile {
         let length = length.take_while(|place| place.line == line && &*place.name == name).count();
         self.places.get(first..first + length).unwrap_or_default().iter().map(|place| &*place.target)
     }
-}
-
-impl<'a> ScipImport<'a> {
-    /// Begins an import into an index whose facts are in memory.
-    pub fn new(index: &'a CodeIndex) -> Self {
-        Self { index, keys: HashMap::new(), found: Imported::default(), counts: ImportCounts::default() }
-    }
-
-    /// Takes the definitions of a document. `content` reads a file of the graph by its path.
-    ///
-    /// # Errors
-    /// Returns [`ScipError`] if the document is damaged, or if there are too many places.
-    pub fn define(
-        &mut self,
-        document: &Document<'_>,
-        content: impl FnOnce(&str) -> Option<Vec<u8>>,
-    ) -> Result<(), ScipError> {
-        let Some((path, file)) = self.file(document) else {
-            self.counts.unknown += 1;
-            return Ok(());
-        };
-        let read = content(path).filter(|read| *blake3::hash(read).as_bytes() == file.content);
-        let Some(text) = read.and_then(|read| String::from_utf8(read).ok()) else {
-            self.counts.outdated += 1;
-            return Ok(());
-        };
-        let Fit::Fits(encoding) = document.fit(&text)? else {
-            self.counts.outdated += 1;
-            return Ok(());
-        };
-        self.counts.fitting += 1;
-        let lines = Lines::new(&text);
-        for named in document.named(&lines, encoding) {
-            let named = named?;
-            if named.occurrence.is_definition
-                && let Some(key) = definition_at(file, named.line + 1, named.name)
-            {
-                self.check_room()?;
-                self.keys.insert(named.occurrence.symbol.into(), key.into());
-            }
-        }
-        let known = ImportedFile { content: file.content, places: Vec::new() };
-        self.found.files.insert(path.into(), Arc::new(known));
-        Ok(())
-    }
-
-    /// Takes the references of a document whose definitions were taken.
-    ///
-    /// # Errors
-    /// Returns [`ScipError`] if the document is damaged, or if there are too many places.
-    pub fn refer(
-        &mut self,
-        document: &Document<'_>,
-        content: impl FnOnce(&str) -> Option<Vec<u8>>,
-    ) -> Result<(), ScipError> {
-        let Some((path, file)) = self.file(document) else { return Ok(()) };
-        if !self.found.files.contains_key(path) {
-            return Ok(());
-        }
-        let read = content(path).filter(|read| *blake3::hash(read).as_bytes() == file.content);
-        let text = read.and_then(|read| String::from_utf8(read).ok());
-        let Some(text) = text else { return Ok(()) };
-        let Fit::Fits(encoding) = document.fit(&text)? else { return Ok(()) };
-        let lines = Lines::new(&text);
-        let mut places = Vec::new();
-        for named in document.named(&lines, encoding) {
-            let named = named?;
-            if named.occurrence.is_definition || named.occurrence.is_import {
-                continue;
-            }
-            let Some(target) = self.keys.get(named.occurrence.symbol) else { continue };
-            // A name that is another one was shifted by an edit, or is an alias.
-            if name_of(target) != named.name {
-                continue;
-            }
-            self.check_room()?;
-            let place =
-                ImportedPlace { line: named.line + 1, name: named.name.into(), target: target.clone() };
-            places.push(place);
-            self.counts.places += 1;
-        }
-        places.sort_unstable();
-        places.dedup();
-        let known = ImportedFile { content: file.content, places };
-        self.found.files.insert(path.into(), Arc::new(known));
-        Ok(())
-    }
-
-    /// Ends the import.
-    pub fn finish(self) -> (Imported, ImportCounts) {
-        (self.found, self.counts)
-    }
-
-    fn file<'d>(&self, document: &Document<'d>) -> Option<(&'d str, &'a IndexedFile)> {
-        let path = document.safe_path()?;
-        Some((path, self.index.files().get(path)?))
-    }
-
-    fn check_room(&self) -> Result<(), ScipError> {
-        if self.counts.places + self.keys.len() < MAXIMUM_PLACES {
-            return Ok(());
-        }
-        Err(ScipError::TooLarge { what: "a number of names", limit: MAXIMUM_PLACES as u64 })
-    }
-}
-
-/// Returns the key of the function or type of a name that begins at a line, from 1.
-fn definition_at<'f>(file: &'f IndexedFile, line: u32, name: &str) -> Option<&'f str> {
-    let found = file.facts.definitions.iter().zip(&file.keys.definitions).skip(1).find(|(definition, _)| {
-        let is_target = definition.kind.is_function() || definition.kind.is_type();
-        is_target && definition.first_line == line && file.facts.name(definition.name) == name
-    });
-    found.and_then(|(_, key)| key.as_deref())
-}
-
-/// Returns the name of the definition of a key.
-fn name_of(key: &str) -> &str {
-    let qualified = key.split_once('#').map_or(key, |(_, qualified)| qualified);
-    let last = qualified.rsplit('.').next().unwrap_or(qualified);
-    last.split_once('~').map_or(last, |(name, _)| name)
 }

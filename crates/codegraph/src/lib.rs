@@ -42,6 +42,7 @@ mod lowering;
 mod more_languages;
 mod project;
 mod relation;
+mod scip_import;
 mod solve;
 mod sources;
 mod stored;
@@ -58,7 +59,7 @@ pub use facts::{
 };
 pub use facts_key::FactsKey;
 pub use graph::{LiveGraph, PatchedGraph};
-pub use imported::{ImportCounts, Imported, ImportedFile, ScipImport};
+pub use imported::{Imported, ImportedFile};
 pub use index::{CodeIndex, Extraction, FactsStore, NoStore, Update, is_indexed, is_indexed_with};
 pub use language::{Family, Language};
 pub use languages::add_grammar;
@@ -67,5 +68,6 @@ pub use more_languages::{
     write_message,
 };
 pub use relation::{Confidence, LABELS, PROPERTIES, Relation, Via};
+pub use scip_import::{ImportCounts, ScipImport};
 pub use sources::{Change, Sources};
 pub use sweep::{Due, Freshness, Stamp, Sweep};

@@ -6,7 +6,7 @@ use prost::DecodeError;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use crate::error::ScipError;
-use crate::positions::Encoding;
+use crate::positions::{Encoding, Place};
 
 /// Numbers of the fields of the message `Document` in `scip.proto`.
 const RELATIVE_PATH: u32 = 1;
@@ -35,17 +35,6 @@ pub struct Document<'a> {
     bytes: &'a [u8],
     count: u64,
     at: u64,
-}
-
-/// A range within one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Line, from 0.
-    pub line: u32,
-    /// First column, from 0, in units of the encoding of the document.
-    pub start: u32,
-    /// Column after the last one.
-    pub end: u32,
 }
 
 /// A symbol at a place of a file.

@@ -1,9 +1,9 @@
 //! The comparison of a document with the file of today. An index has no hash of the file, so its ranges have to
 //! show that it describes this text.
 
-use crate::document::{Document, Occurrence, Place};
+use crate::document::{Document, Occurrence};
 use crate::error::ScipError;
-use crate::positions::{Encoding, Lines};
+use crate::positions::{Encoding, Lines, Place};
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,8 @@ mod fit;
 mod positions;
 mod stream;
 
-pub use document::{Document, Occurrence, Occurrences, Place};
+pub use document::{Document, Occurrence, Occurrences};
 pub use error::ScipError;
 pub use fit::{Fit, Named};
-pub use positions::{Encoding, Lines};
+pub use positions::{Encoding, Lines, Place};
 pub use stream::{IndexReader, Metadata, ScipLimits};

@@ -3,7 +3,7 @@
 /// The unit in which an index counts columns (`PositionEncoding` of `scip.proto`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Not said. The unit is then found by trying.
+    /// Absent from the document, so that each unit is tried.
     Unspecified,
     /// Bytes of UTF-8.
     Utf8,
@@ -17,7 +17,7 @@ impl Encoding {
     /// Every known unit, in the order in which they are tried.
     pub const KNOWN: [Self; 3] = [Self::Utf8, Self::Utf16, Self::Utf32];
 
-    /// Returns the encoding of a number of `scip.proto`. An unknown one is not said.
+    /// Returns the encoding of a number of `scip.proto`. An unknown one counts as absent.
     pub(crate) fn of_number(number: u64) -> Self {
         match number {
             1 => Self::Utf8,
@@ -26,6 +26,17 @@ impl Encoding {
             _ => Self::Unspecified,
         }
     }
+}
+
+/// A range within one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Line, from 0.
+    pub line: u32,
+    /// First column, from 0, in units of the encoding of the document.
+    pub start: u32,
+    /// Column after the last one.
+    pub end: u32,
 }
 
 /// A text by its lines.
@@ -42,7 +53,7 @@ impl<'a> Lines<'a> {
 
     /// Returns the text of a range, and the text behind it in the line. `None` if the range does not fit: it leaves
     /// the text, or it begins or ends within a character. `Unspecified` fits nothing.
-    pub fn at(&self, place: crate::Place, encoding: Encoding) -> Option<(&'a str, &'a str)> {
+    pub fn at(&self, place: Place, encoding: Encoding) -> Option<(&'a str, &'a str)> {
         let line = *self.lines.get(usize::try_from(place.line).ok()?)?;
         let start = offset(line, place.start, encoding)?;
         let end = offset(line, place.end, encoding)?;

@@ -38,7 +38,7 @@ enum Layer {
     Search,
     /// The language of graph queries: no input or output, and no code of a repository.
     GraphQueries,
-    /// What compilers found, in files of theirs: no input or output beyond the reader that is handed in.
+    /// Findings of compilers, in their own files: no input or output beyond the reader that is handed in.
     CompilerIndexes,
     /// Facts of source code and the graph of them: no input or output, and no tool.
     CodeFacts,

@@ -75,7 +75,7 @@ impl World {
     pub(crate) fn structure(&self, family: Family, keys: &[Arc<SymbolKeys>]) -> Structure {
         let mut types = blake3::Hasher::new();
         let mut structure = Structure::default();
-        // What is outside of the type that it belongs to, and where each name has a part of it.
+        // Definitions outside of the type that they belong to, and the places where each name has a part of it.
         let (mut outside, mut named) = (Vec::new(), Vec::new());
         for (file, keys_of_file) in self.files.iter().zip(keys) {
             if file.family != family {

@@ -45,7 +45,7 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
             .to_owned(),
         format!("{rows} SELECT {} FROM n", times("group_concat(printf('%.*c', 1000000, 'x'))", 300)),
         format!("{rows} SELECT {} FROM n", times("json_group_array(hex(zeroblob(500000)))", 300)),
-        // What an aggregate gathers over rows counts, not only its result.
+        // The memory that an aggregate gathers over rows counts, not only its result.
         format!("{many_rows} SELECT json_group_array(hex(zeroblob(1000000))) FROM n"),
         format!("{many_rows} SELECT length(json_group_object(x, hex(zeroblob(1000000)))) FROM n"),
         format!("SELECT max({})", alone("randomblob(9000000)", 120)),

@@ -120,7 +120,7 @@ pub(crate) fn runs(
     for words in &starts {
         listing.start(words, reads_code);
     }
-    // What an earlier command reads may be the content of a script that the line makes and runs, as in
+    // A file that an earlier command reads may become a script that the line makes and runs, as in
     // `cp a b && sh b`.
     let makes_script =
         |words: &[String]| words.first().is_some_and(|program| COPYING.contains(&base_name(program)));
