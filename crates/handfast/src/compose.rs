@@ -176,9 +176,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if let Err(failure) = Packages::of(&state).settle(&of_plugins, SystemClock.now()) {
         warn(&format!("the rest of a killed change of packages stays: {}", failure.error));
     }
-    if let Err(fault) = of_plugins.settle_pending() {
-        warn(&format!("a plugin whose making was killed is not finished: {fault}"));
-    }
+    let not_finished = |fault| warn(&format!("a plugin whose making was killed is not finished: {fault}"));
+    of_plugins.enable_pending().unwrap_or_else(not_finished);
     // A file that changes while it is read differs from its stamp, so that a server reads it again.
     let stamps = Stamps::of(&options, &host_environment, (&place, &state), store.as_ref());
     let own = tools.clone();
@@ -302,9 +301,9 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         agents: Some(tree.clone()),
         program: program(&state, &host_environment),
     })?;
-    for notice in engine.notices() {
-        warn(notice);
-    }
+    engine.notices().iter().for_each(|notice| warn(notice));
+    // The engine has completed or rolled back the commits of killed processes, which decides whether the files stay.
+    of_plugins.settle_pending().unwrap_or_else(not_finished);
     if let Some(command) = configuration.approvals.and_then(|handling| handling.notify) {
         engine.listen_to_questions(notifier(command));
     }

@@ -184,8 +184,25 @@ impl PluginStore {
         self.allow((name, true, true), content, now, Some(FIRST_RUNS))
     }
 
+    /// Enables the plugins that a killed process has intended and whose files are in place, until
+    /// [`settle_pending`](Self::settle_pending) decides about them.
+    ///
+    /// # Errors
+    /// [`StoreFault`]
+    pub fn enable_pending(&self) -> Result<(), StoreFault> {
+        if self.read()?.plugins.values().all(|state| !state.is_pending) {
+            return Ok(());
+        }
+        self.change(|written| {
+            for (folder, state) in written.plugins.iter_mut().filter(|(_, state)| state.is_pending) {
+                state.is_enabled = is_in_place(folder, state);
+            }
+            Ok(())
+        })
+    }
+
     /// Finishes what a killed process has intended: plugins whose files are in place, as they were allowed, are enabled,
-    /// and the others are forgotten.
+    /// and the others are forgotten. The commits of killed processes must have been completed or rolled back before.
     ///
     /// # Errors
     /// [`StoreFault`]
@@ -194,10 +211,7 @@ impl PluginStore {
             return Ok(());
         }
         self.change(|written| {
-            written.plugins.retain(|folder, state| {
-                let is_there = || PluginFolder::hash_of(folder).is_ok_and(|hash| hash == state.hash);
-                !state.is_pending || is_there()
-            });
+            written.plugins.retain(|folder, state| !state.is_pending || is_in_place(folder, state));
             for state in written.plugins.values_mut().filter(|state| state.is_pending) {
                 (state.is_pending, state.is_enabled) = (false, true);
             }
@@ -371,6 +385,11 @@ impl PluginStore {
             }
         }
     }
+}
+
+/// Returns true if the folder has exactly the files that were allowed.
+fn is_in_place(folder: &Path, state: &PluginState) -> bool {
+    PluginFolder::hash_of(folder).is_ok_and(|hash| hash == state.hash)
 }
 
 #[cfg(test)]
