@@ -5,8 +5,8 @@
 //! which `EXPLAIN` shows: each value is the result of one instruction. The more of these there are,
 //! the smaller the limit per value.
 //!
-//! What a statement gathers over rows does not follow from its program. A limit on the memory of
-//! SQLite in the whole process bounds that ([`LARGEST_HEAP`]).
+//! The memory that a statement gathers over rows does not follow from its program. A limit on the memory of
+//! SQLite in the whole process bounds it ([`LARGEST_HEAP`]).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
